@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Needs Python 3.11 to 3.14 with pip and venv. Everything else is installed into $(VENV).
+
+PYTHON ?= python3
+VENV ?= .venv
+# More options for JupyterLab and pytest, e.g. `make lab LAB_FLAGS=--no-browser`.
+LAB_FLAGS ?=
+PYTEST_FLAGS ?= -n auto
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.groupcpus-installed
+CHECKED := groupcpus tests tools notebooks $(wildcard benchmarks)
+
+# `make NEWEST=1 …` takes the newest versions that pyproject.toml allows instead of the lock's.
+ifdef NEWEST
+INSTALL = $(BIN)/python -m pip install --quiet --upgrade --editable '.[lab,test]'
+else
+INSTALL = $(BIN)/python -m pip install --quiet --requirement requirements.lock && \
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+endif
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test notebooks lint bench lock clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 18
+
+lab: $(STAMP)  ## open JupyterLab on the first notebook
+	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00-start-here.ipynb
+
+test: lint  ## lint, run all tests, execute every notebook and compare its outputs
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+notebooks: $(STAMP)  ## execute every notebook and store its outputs
+	$(BIN)/python tools/notebooks.py --links --write
+
+lint: $(STAMP)  ## check formatting, style and types
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## measure the engine beside the plain transliteration
+	$(BIN)/python -m pytest benchmarks
+
+# The lock names no registry and holds for every supported Python and system.
+lock: $(STAMP)  ## renew requirements.lock from pyproject.toml
+	$(BIN)/python -m pip install --quiet 'uv<1'
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
+		--extra lab --extra test pyproject.toml --output-file requirements.lock
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \
+		{ echo "groupcpus needs Python 3.11 to 3.14; name one: make PYTHON=python3.12 …" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) (once; about a minute) …"
+	@$(INSTALL)
+	@touch $@
