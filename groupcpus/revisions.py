@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The versions of `group_cpus_evenly`, each as data and a few small functions.
+
+All versions share one skeleton (`groupcpus.grouping`).  They differ in the sort, in whether they
+look at clusters, and in what a call's *spread_offset* rotates:
+
+* ``respread``: after groups were allotted to nodes or clusters in proportion to their CPUs, which
+  of them keep the ones that rounding left over;
+* ``deal``: which groups of a node or cluster get one CPU more, and at which CPU dealing starts;
+* ``first_node``: where the round robin over whole nodes starts when nodes outnumber groups.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from groupcpus.errors import RequestError
+
+__all__ = [
+    "REVISIONS",
+    "Deal",
+    "Revision",
+    "deal_evenly",
+    "deal_from_rotated_start",
+    "deal_rotating",
+    "deal_rotating_fixed",
+    "get_revision",
+    "respread_classes",
+    "respread_over_proportional_floor",
+    "respread_over_smallest",
+]
+
+_UINT_MAX = 0xFFFFFFFF
+
+
+class Deal(NamedTuple):
+    """How the CPUs of one node or cluster are dealt to its groups."""
+
+    sizes: Sequence[int]
+    """CPUs that each group gets, in group order."""
+    first: int = 0
+    """Position, in the ascending list of the CPUs, of the one that is dealt first."""
+
+
+Dealer = Callable[[int, int, int], Deal]
+Respreader = Callable[[Sequence[int], Sequence[int], int], Sequence[int]]
+
+
+def deal_evenly(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
+    """Give the first ``ncpus % ngroups`` groups one CPU more; the offset changes nothing.
+
+    Source: ``assign_cpus_to_groups()``, lib/group_cpus.c, Linux 7.0; the same loop stands in
+    ``__group_cpus_evenly()`` before.
+
+    Examples
+    --------
+    >>> deal_evenly(8, 3, 0)
+    Deal(sizes=[3, 3, 2], first=0)
+    """
+    share, extra = divmod(ncpus, ngroups)
+    return Deal([share + 1] * extra + [share] * (ngroups - extra))
+
+
+def deal_rotating(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
+    """Rotate which groups get one CPU more, in 32-bit arithmetic that may wrap.
+
+    When ``v + spread_offset`` wraps inside a loop, the wrong number of groups may get one more.
+    Source: "[PATCH v2] lib/group_cpus: rotate extra groups to avoid IRQ stacking".
+
+    Examples
+    --------
+    >>> deal_rotating(8, 3, 1).sizes
+    [3, 2, 3]
+    >>> deal_rotating(4, 3, 2**32 - 1).sizes  # 5 CPUs asked of 4
+    [2, 2, 1]
+    """
+    share, extra = divmod(ncpus, ngroups)
+    if not extra:
+        return Deal([share] * ngroups)
+    return Deal(
+        [share + (((v + spread_offset) & _UINT_MAX) % ngroups < extra) for v in range(ngroups)]
+    )
+
+
+def deal_rotating_fixed(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
+    """Rotate which groups get one CPU more, the offset reduced first so that nothing wraps.
+
+    Examples
+    --------
+    >>> deal_rotating_fixed(4, 3, 2**32 - 1).sizes
+    [2, 1, 1]
+    """
+    return deal_rotating(ncpus, ngroups, spread_offset % ngroups)
+
+
+def deal_from_rotated_start(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
+    """Rotate which groups get one CPU more and, when some do, the CPU that is dealt first.
+
+    The first CPU moves by a little more than half the set a call, a step that meets every CPU
+    before it repeats.
+
+    Examples
+    --------
+    >>> deal_from_rotated_start(8, 3, 1)
+    Deal(sizes=[3, 2, 3], first=5)
+    >>> deal_from_rotated_start(8, 4, 1)
+    Deal(sizes=[2, 2, 2, 2], first=0)
+    """
+    deal = deal_rotating_fixed(ncpus, ngroups, spread_offset)
+    if ncpus % ngroups == 0:
+        return deal
+    stride = ncpus // 2 + 1
+    if ncpus % 2 == 0 and stride % 2 == 0:
+        stride += 1
+    return Deal(deal.sizes, spread_offset % ncpus * stride % ncpus)
+
+
+def respread_over_proportional_floor(
+    ncpus: Sequence[int], ngroups: Sequence[int], spread_offset: int
+) -> list[int]:
+    """Take back what exceeds each cluster's proportional floor and place it from a rotated start.
+
+    Parameters
+    ----------
+    ncpus, ngroups : sequence of int
+        CPUs and allotted groups of each cluster, in the order of the sort.
+    spread_offset : int
+        The position where placing starts, modulo the number of clusters.
+
+    Returns
+    -------
+    list of int
+        The groups of each cluster, as many in all as before.
+
+    Notes
+    -----
+    Source: "[PATCH v2] lib/group_cpus: rotate extra groups to avoid IRQ stacking".
+
+    Examples
+    --------
+    >>> [respread_over_proportional_floor([4] * 5, [1, 1, 1, 2, 2], n) for n in (0, 1)]
+    [[2, 1, 2, 1, 1], [1, 2, 1, 2, 1]]
+    """
+    total_groups, total_cpus = sum(ngroups), sum(ncpus)
+    floors = (max(1, total_groups * cap // total_cpus) for cap in ncpus)
+    return _place_extras(ncpus, ngroups, list(map(min, floors, ngroups)), spread_offset)
+
+
+def respread_over_smallest(
+    ncpus: Sequence[int], ngroups: Sequence[int], spread_offset: int
+) -> list[int]:
+    """Do the same over the smallest allotment of any cluster, as the first patch is said to.
+
+    Source: rebuilt from the change log of "[PATCH v2] lib/group_cpus: rotate extra groups to avoid
+    IRQ stacking".
+
+    Examples
+    --------
+    Unequal clusters lose their proportions:
+
+    >>> respread_over_smallest([2, 8], [1, 4], 0)
+    [2, 3]
+    """
+    return _place_extras(ncpus, ngroups, [min(ngroups)] * len(ngroups), spread_offset)
+
+
+def _place_extras(
+    ncpus: Sequence[int], ngroups: Sequence[int], base: list[int], spread_offset: int
+) -> list[int]:
+    """Place the groups that `base` leaves over: first in strides, then wherever there is room."""
+    count = len(base)
+    placed = list(base)
+    extras = sum(ngroups) - sum(base)
+    stride = count // extras if 0 < extras < count else 1
+    start = spread_offset % count
+    for i in range(count):
+        at = (start + i * stride) % count
+        if extras and placed[at] < ncpus[at]:
+            placed[at] += 1
+            extras -= 1
+    while extras and any(map(int.__lt__, placed, ncpus)):
+        for at in range(count):
+            if extras and placed[at] < ncpus[at]:
+                placed[at] += 1
+                extras -= 1
+    return placed
+
+
+def respread_classes(ncpus: Sequence[int], ngroups: Sequence[int], spread_offset: int) -> list[int]:
+    """Split what equally large nodes (or clusters) got evenly, the remainder from a rotated start.
+
+    Examples
+    --------
+    >>> respread_classes([8] * 6, [5, 5, 5, 5, 6, 6], 1)
+    [5, 6, 5, 5, 6, 5]
+    """
+    spread = list(ngroups)
+    for _, same in groupby(range(len(ncpus)), key=lambda at: ncpus[at]):
+        places = list(same)
+        count = len(places)
+        share, left = divmod(sum(ngroups[at] for at in places), count)
+        for at in places:
+            spread[at] = share
+        for i in range(left):
+            spread[places[(spread_offset % count + i * (count // left)) % count]] += 1
+    return spread
+
+
+def _never(numgrps: int) -> bool:
+    return False
+
+
+def _always(numgrps: int) -> bool:
+    return True
+
+
+def _unless_one(numgrps: int) -> bool:
+    return numgrps != 1
+
+
+def _rotated_if_equal(ncpus: Sequence[int], spread_offset: int) -> int:
+    """Start the round robin at a rotated node when all nodes are equally large."""
+    return spread_offset % len(ncpus) if len(set(ncpus)) == 1 else 0
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A version of `group_cpus_evenly`.
+
+    Parameters
+    ----------
+    name : str
+        As in `REVISIONS`.
+    kernel : str
+        Which kernels have it, or where it was proposed.
+    summary : str
+        What it does differently, in a line.
+    sort : {"double-pop", "single-pop"}
+        The kernel's sort that it runs on.
+    cluster_aware : bool
+        Whether a node's groups are kept within clusters when there are enough of them.
+    respread_nodes, respread_clusters : callable, optional
+        ``f(ncpus, ngroups, spread_offset) -> ngroups``: moves allotted groups between nodes, or
+        between the clusters of a node; all in the order of the sort.
+    deal : callable
+        ``f(ncpus, ngroups, spread_offset) -> Deal``: how a node or cluster is dealt.
+    first_node : callable, optional
+        ``f(ncpus, spread_offset) -> position`` of the node where the round robin over whole nodes
+        starts, given their CPU counts.
+    ticks : callable
+        ``f(numgrps) -> bool``: whether a call takes a value of the counter and advances it.
+        A call that does not has offset 0.
+
+    Examples
+    --------
+    A revision of one's own is a few arguments:
+
+    >>> from groupcpus import Topology, group_cpus_evenly
+    >>> mine = Revision("mine", "nowhere", "the last groups get more", ticks=lambda numgrps: False,
+    ...                 deal=lambda ncpus, ngroups, offset: deal_rotating_fixed(ncpus, ngroups, 2))
+    >>> machine = Topology.uniform(nodes=1, cpus_per_node=4, threads=1, cluster=4)
+    >>> [str(mask) for mask in group_cpus_evenly(machine, 3, revision=mine).masks]
+    ['0', '1-2', '3']
+    """
+
+    name: str
+    kernel: str
+    summary: str
+    sort: str = "double-pop"
+    cluster_aware: bool = True
+    respread_nodes: Respreader | None = None
+    respread_clusters: Respreader | None = None
+    deal: Dealer = deal_evenly
+    first_node: Callable[[Sequence[int], int], int] | None = None
+    ticks: Callable[[int], bool] = _never
+
+    def offset(self, numgrps: int, counter: int) -> int:
+        """Give the offset that a call takes when the counter stands at `counter`."""
+        return counter & _UINT_MAX if self.ticks(numgrps) else 0
+
+
+_V2 = "[PATCH v2] lib/group_cpus: rotate extra groups to avoid IRQ stacking"
+
+REVISIONS: dict[str, Revision] = {
+    revision.name: revision
+    for revision in (
+        Revision(
+            "numa",
+            "6.3 to 6.19",
+            "nodes deal their CPUs directly",
+            cluster_aware=False,
+        ),
+        Revision(
+            "numa-single-pop",
+            "6.3 to 6.8 or so",
+            "numa on the older sort",
+            sort="single-pop",
+            cluster_aware=False,
+        ),
+        Revision(
+            "cluster",
+            "7.0 on (commit 89802ca36c96)",
+            "a node's groups stay within clusters when there are enough of them",
+        ),
+        Revision(
+            "rotate-v1",
+            "proposed in March 2026",
+            "cluster, with extras over the smallest allotment rotated a call",
+            respread_clusters=respread_over_smallest,
+            deal=deal_rotating,
+            ticks=_always,
+        ),
+        Revision(
+            "rotate-v2",
+            f"proposed as {_V2!r}",
+            "cluster, with extras over the proportional floor rotated a call",
+            respread_clusters=respread_over_proportional_floor,
+            deal=deal_rotating,
+            ticks=_always,
+        ),
+        Revision(
+            "rotate-v2-fixed",
+            f"remedy in a reply to {_V2!r}",
+            "rotate-v2 with the offset reduced before the sum, so that nothing wraps",
+            respread_clusters=respread_over_proportional_floor,
+            deal=deal_rotating_fixed,
+            ticks=_always,
+        ),
+        Revision(
+            "rotate-v2-skip1",
+            f"tweak in a reply to {_V2!r}",
+            "rotate-v2 whose counter stands still for calls with one group",
+            respread_clusters=respread_over_proportional_floor,
+            deal=deal_rotating,
+            ticks=_unless_one,
+        ),
+        Revision(
+            "rotate-next",
+            "a later tree of the patch's author",
+            "rotates over equally large nodes too, and the CPU that dealing starts at",
+            respread_nodes=respread_classes,
+            respread_clusters=respread_classes,
+            deal=deal_from_rotated_start,
+            first_node=_rotated_if_equal,
+            ticks=_unless_one,
+        ),
+    )
+}
+
+
+def get_revision(revision: str | Revision) -> Revision:
+    """Look a revision up by name; one that is a `Revision` already is returned as it is.
+
+    Raises
+    ------
+    RequestError
+        If there is no revision of that name.
+    """
+    if isinstance(revision, Revision):
+        return revision
+    if not isinstance(revision, str) or revision not in REVISIONS:
+        raise RequestError(f"revision {revision!r}: expected one of {', '.join(REVISIONS)}")
+    return REVISIONS[revision]
