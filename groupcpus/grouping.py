@@ -1,0 +1,532 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``group_cpus_evenly()``: the CPUs of a machine dealt to the queues of one device.
+
+The skeleton of lib/group_cpus.c (Linux 7.3), in five steps:
+
+1. present CPUs first, then those that are possible only (`_Call.run`);
+2. fewer groups than nodes: whole nodes, round robin (`_Call.stage`);
+3. otherwise nodes get groups in proportion to their CPUs (`_Call.allot`);
+4. a node with enough groups hands them on to its clusters (`_Call.try_clusters`);
+5. and a node or cluster deals its CPUs, cores together (`_Call.assign`).
+
+What differs between versions of the function is in `groupcpus.revisions`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, repeat
+from operator import lshift, sub
+
+from groupcpus.cpuset import CpuSet, _brief, _wrap, cpus_of
+from groupcpus.errors import RequestError
+from groupcpus.heapsort import heapsort_order
+from groupcpus.revisions import Revision, get_revision
+from groupcpus.topology import Topology
+
+__all__ = [
+    "MAX_GROUPS",
+    "Allotted",
+    "ClusterAttempt",
+    "Dealt",
+    "Grouping",
+    "Respread",
+    "RoundRobin",
+    "Share",
+    "StageStart",
+    "explain",
+    "group_cpus_evenly",
+]
+
+# More than any device has vectors (MSI-X: 2048), and a list of this length is still small.
+MAX_GROUPS = 65536
+
+
+class Grouping:
+    """What one call returns: a CPU mask for every group.
+
+    Attributes
+    ----------
+    masks : tuple of CpuSet
+        One mask a group, in queue order; the later ones may be empty.
+    nummasks : int
+        How many groups were filled.
+    bits : tuple of int
+        The same masks as integers.
+    """
+
+    def __init__(self, bits: Iterable[int], nummasks: int) -> None:
+        self.bits = tuple(bits)
+        self.nummasks = nummasks
+
+    @cached_property
+    def masks(self) -> tuple[CpuSet, ...]:
+        """One mask a group."""
+        return tuple(map(_wrap, self.bits))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Grouping):
+            return NotImplemented
+        return (self.bits, self.nummasks) == (other.bits, other.nummasks)
+
+    def __hash__(self) -> int:
+        return hash((self.bits, self.nummasks))
+
+    def __repr__(self) -> str:
+        shown = " ".join(str(mask) or "-" for mask in self.masks[:8])
+        more = f" ... {len(self.bits)} groups" if len(self.bits) > 8 else ""
+        return f"<Grouping: {shown}{more}; {self.nummasks} filled>"
+
+
+@dataclass(frozen=True)
+class StageStart:
+    """A stage begins: which CPUs it deals, and to which group first."""
+
+    stage: str
+    cpus: CpuSet
+    nodes: tuple[int, ...]
+    numgrps: int
+    first_group: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.stage}: deal CPUs {self.cpus} of nodes {', '.join(map(str, self.nodes))} "
+            f"to {self.numgrps} groups, from group {self.first_group} on"
+        )
+
+
+@dataclass(frozen=True)
+class RoundRobin:
+    """No more groups than nodes: whole nodes go to groups in turn."""
+
+    nodes: tuple[int, ...]
+    numgrps: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.numgrps} groups for {len(self.nodes)} nodes: whole nodes in turn, "
+            f"{', '.join(map(str, self.nodes))}"
+        )
+
+
+@dataclass(frozen=True)
+class Share:
+    """One step of an allotment: ``max(1, groups_left * ncpus / cpus_left)`` groups."""
+
+    id: int
+    ncpus: int
+    groups_left: int
+    cpus_left: int
+    ngroups: int
+
+
+@dataclass(frozen=True)
+class Allotted:
+    """Groups were allotted to the nodes of a stage, or to the clusters of a node."""
+
+    level: str
+    node: int | None
+    shares: tuple[Share, ...]
+
+    def __str__(self) -> str:
+        where = "nodes" if self.node is None else f"clusters of node {self.node}"
+        steps = ", ".join(
+            f"{share.id}: {share.groups_left}*{share.ncpus}/{share.cpus_left} = {share.ngroups}"
+            for share in self.shares
+        )
+        return f"{where}, in the order of the sort: {steps}"
+
+
+@dataclass(frozen=True)
+class Respread:
+    """A revision moved allotted groups between nodes or clusters."""
+
+    level: str
+    node: int | None
+    ids: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def __str__(self) -> str:
+        where = "nodes" if self.node is None else f"clusters of node {self.node}"
+        return f"{where} {list(self.ids)}: {list(self.before)} became {list(self.after)}"
+
+
+@dataclass(frozen=True)
+class ClusterAttempt:
+    """A node tried to keep its groups within clusters."""
+
+    node: int
+    ngroups: int
+    clusters: tuple[CpuSet, ...]
+    taken: bool
+    reason: str
+
+    def __str__(self) -> str:
+        return f"node {self.node}: {'by cluster' if self.taken else 'as a whole'}, {self.reason}"
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """A group got CPUs; `cpus` are in the order in which they were taken."""
+
+    group: int
+    node: int
+    cluster: CpuSet | None
+    cpus: tuple[int, ...]
+
+    def __str__(self) -> str:
+        where = f"node {self.node}" if self.cluster is None else f"cluster {self.cluster}"
+        taken = ", ".join(map(str, self.cpus)) or "none left"
+        return f"group {self.group}: CPUs {taken} of {where}"
+
+
+Step = StageStart | RoundRobin | Allotted | Respread | ClusterAttempt | Dealt
+
+
+def group_cpus_evenly(
+    topology: Topology,
+    numgrps: int,
+    *,
+    revision: str | Revision = "rotate-v2",
+    spread_offset: int = 0,
+) -> Grouping:
+    """Group all possible CPUs evenly, near CPUs together: one group a queue.
+
+    Parameters
+    ----------
+    topology : Topology
+        The machine.
+    numgrps : int
+        How many groups are wanted, 1 to 65536.
+    revision : str or Revision
+        Which version of the function; a name in `REVISIONS` or one of your own.
+    spread_offset : int
+        The value that this call took from the global call counter; the counter has 32 bits, so
+        greater ones wrap.  Revisions that don't rotate ignore it.
+
+    Returns
+    -------
+    Grouping
+        `numgrps` masks in queue order, and how many were filled.
+
+    Raises
+    ------
+    RequestError
+        If `numgrps`, `revision` or `spread_offset` is none.
+
+    See Also
+    --------
+    explain : the same, with every decision on the way.
+
+    Notes
+    -----
+    Source: ``group_cpus_evenly()`` in lib/group_cpus.c: Linux 6.12 (``numa``), Linux 7.3
+    (``cluster``), and the patches that `REVISIONS` names.  Before Linux 6.17 the function did not
+    report `nummasks`; here it is then `numgrps`.
+
+    Examples
+    --------
+    Even, uneven, fewer groups than nodes, more groups than CPUs:
+
+    >>> machine = Topology.uniform(nodes=2, cpus_per_node=4, threads=2)
+    >>> for numgrps in (4, 3, 1, 9):
+    ...     print(group_cpus_evenly(machine, numgrps, revision="cluster"))
+    <Grouping: 6-7 4-5 2-3 0-1; 4 filled>
+    <Grouping: 4-7 2-3 0-1; 3 filled>
+    <Grouping: 0-7; 1 filled>
+    <Grouping: 6 7 4 5 2 3 0 1 ... 9 groups; 8 filled>
+    """
+    return _Call(topology, numgrps, revision, spread_offset).run()
+
+
+def explain(
+    topology: Topology,
+    numgrps: int,
+    *,
+    revision: str | Revision = "rotate-v2",
+    spread_offset: int = 0,
+) -> tuple[Grouping, tuple[Step, ...]]:
+    """Group all possible CPUs as `group_cpus_evenly` does, and record every decision.
+
+    Returns
+    -------
+    grouping : Grouping
+        What `group_cpus_evenly` returns for the same arguments.
+    steps : tuple of Step
+        The decisions in order: `StageStart`, `RoundRobin`, `Allotted`, `Respread`,
+        `ClusterAttempt` and `Dealt` records, each with a sentence as its ``str()``.
+
+    Examples
+    --------
+    >>> machine = Topology.uniform(nodes=1, cpus_per_node=6, threads=2, cluster=4)
+    >>> for step in explain(machine, 2, revision="cluster")[1]:
+    ...     print(step)
+    present: deal CPUs 0-5 of nodes 0 to 2 groups, from group 0 on
+    nodes, in the order of the sort: 0: 2*6/6 = 2
+    node 0: by cluster, 2 clusters for 2 groups
+    clusters of node 0, in the order of the sort: 1: 2*2/6 = 1, 0: 1*4/4 = 1
+    group 0: CPUs 4, 5 of cluster 4-5
+    group 1: CPUs 0, 1, 2, 3 of cluster 0-3
+    """
+    trace: list[Step] = []
+    grouping = _Call(topology, numgrps, revision, spread_offset, trace).run()
+    return grouping, tuple(trace)
+
+
+class _Call:
+    """One call of the function: its arguments, and the trace if one is wanted."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        numgrps: int,
+        revision: str | Revision,
+        spread_offset: int,
+        trace: list[Step] | None = None,
+    ) -> None:
+        if isinstance(numgrps, bool) or not isinstance(numgrps, int):
+            raise RequestError(f"numgrps {_brief(numgrps)}: expected a whole number")
+        if not 1 <= numgrps <= MAX_GROUPS:
+            raise RequestError(f"numgrps {_brief(numgrps)}: expected 1 to {MAX_GROUPS}")
+        if isinstance(spread_offset, bool) or not isinstance(spread_offset, int):
+            raise RequestError(f"spread_offset {_brief(spread_offset)}: expected a whole number")
+        if spread_offset < 0:
+            raise RequestError(f"spread_offset {_brief(spread_offset)}: expected 0 or more")
+        self.topology = topology
+        self.numgrps = numgrps
+        self.revision = get_revision(revision)
+        self.spread_offset = self.revision.offset(numgrps, spread_offset)
+        self.trace = trace
+        self.first_group = 0
+        # In one call, equal counts are allotted alike and sets of as many CPUs and groups dealt
+        # alike, so a machine of many equal parts needs each of these once.
+        self.allotments: dict[tuple[str | int, ...], _Allotment] = {}
+        self.patterns: dict[tuple[int, int], _Pattern] = {}
+
+    def run(self) -> Grouping:
+        """Deal present CPUs, then possible ones that are absent: ``group_cpus_evenly()``."""
+        present = self.topology.present.mask
+        absent = self.topology.possible.mask & ~present
+        groups = self.stage("present", present)
+        masks = groups + [0] * (self.numgrps - len(groups))
+        filled = len(groups)
+        if absent:
+            self.first_group = filled % self.numgrps
+            groups = self.stage("absent", absent)
+            for at, group in enumerate(groups, self.first_group):
+                masks[at % self.numgrps] |= group
+            filled += len(groups)
+        nummasks = min(filled, self.numgrps) if self.revision.cluster_aware else self.numgrps
+        return Grouping(masks, nummasks)
+
+    def stage(self, name: str, cpus: int) -> list[int]:
+        """Give the groups that a set of CPUs makes: ``__group_cpus_evenly()``."""
+        node_masks = [mask & cpus for mask in self.topology._node_masks]
+        nodes = [node for node, mask in enumerate(node_masks) if mask]
+        if self.trace is not None:
+            self.trace.append(
+                StageStart(name, _wrap(cpus), tuple(nodes), self.numgrps, self.first_group)
+            )
+        if self.numgrps <= len(nodes):
+            return self.round_robin(nodes, [node_masks[node] for node in nodes])
+
+        ncpus = [mask.bit_count() for mask in node_masks]
+        allotment = self.allot("node", ncpus, min(sum(ncpus), self.numgrps))
+        groups: list[int] = []
+        for node, count in zip(allotment.ids, allotment.ngroups, strict=True):
+            if not self.revision.cluster_aware or not self.try_clusters(
+                groups, node, node_masks[node], count
+            ):
+                whole = node_masks[node] == self.topology._node_masks[node]
+                members = self.topology._node_cpus[node] if whole else cpus_of(node_masks[node])
+                self.assign(groups, members, count, node)
+        return groups
+
+    def round_robin(self, nodes: list[int], node_masks: list[int]) -> list[int]:
+        """Deal whole nodes."""
+        first = 0
+        if self.revision.first_node:
+            first = self.revision.first_node(
+                [mask.bit_count() for mask in node_masks], self.spread_offset
+            )
+        if self.trace is not None:
+            self.trace.append(RoundRobin((*nodes[first:], *nodes[:first]), self.numgrps))
+        groups = [0] * self.numgrps
+        for at, mask in enumerate(node_masks[first:] + node_masks[:first]):
+            groups[at % self.numgrps] |= mask
+        return groups
+
+    def allot(
+        self, level: str, ncpus: Sequence[int], numgrps: int, node: int | None = None
+    ) -> "_Allotment":
+        """Allot groups to nodes, or to the clusters of a node: ``alloc_groups_to_nodes()``."""
+        key: tuple[str | int, ...] = (level, numgrps, *ncpus)
+        allotment = self.allotments.get(key)
+        if not allotment:
+            allotment = self.allotments[key] = _Allotment(self, level, ncpus, numgrps)
+        if self.trace is not None:
+            self.trace += allotment.steps(level, ncpus, numgrps, node)
+        return allotment
+
+    def try_clusters(self, groups: list[int], node: int, mask: int, count: int) -> bool:
+        """Keep a node's groups within clusters if it can be: ``__try_group_cluster_cpus()``."""
+        topology = self.topology
+        whole = mask == topology._node_masks[node]
+        clusters = topology._node_clusters[node] if whole else topology._clusters_in(mask)
+        taken = clusters is not None and len(clusters) <= count
+        if self.trace is not None:
+            self.trace.append(_attempt(node, count, clusters, taken))
+        if clusters is None or not taken:
+            return False
+        allotment = self.allot("cluster", list(map(len, clusters)), count, node)
+        for cluster, ngroups in zip(allotment.ids, allotment.ngroups, strict=True):
+            self.assign(groups, clusters[cluster], ngroups, node, cluster)
+        return True
+
+    def assign(
+        self,
+        groups: list[int],
+        cpus: Sequence[int],
+        ngroups: int,
+        node: int,
+        cluster: int | None = None,
+    ) -> None:
+        """Deal the CPUs of a node or cluster to its groups: ``assign_cpus_to_groups()``."""
+        ncpus = len(cpus)
+        pattern = self.patterns.get((ncpus, ngroups))
+        if not pattern:
+            pattern = self.patterns[ncpus, ngroups] = _Pattern(self, ncpus, ngroups)
+        if self.trace is None and pattern.runs and cpus[-1] - cpus[0] == ncpus - 1:
+            if ngroups == 1:
+                groups.append(pattern.runs[0] << cpus[0])
+            else:
+                groups += map(lshift, pattern.runs, repeat(cpus[0]))
+        elif self.trace is None and pattern.singles:
+            groups += [1 << cpu for cpu in cpus]
+        else:
+            within = None if cluster is None else CpuSet(cpus)
+            for taken in grp_spread(cpus, *pattern.deal, self.topology._core):
+                if self.trace is not None:
+                    at = (self.first_group + len(groups)) % self.numgrps
+                    self.trace.append(Dealt(at, node, within, tuple(taken)))
+                mask = 0
+                for cpu in taken:
+                    mask |= 1 << cpu
+                groups.append(mask)
+
+
+class _Allotment:
+    """The groups of nodes or clusters with `ncpus` CPUs each: who has how many, in visit order."""
+
+    def __init__(self, call: _Call, level: str, ncpus: Sequence[int], numgrps: int) -> None:
+        # Ids without CPUs have UINT_MAX CPUs in the sort, and it compares signed differences.
+        order = heapsort_order([count or -1 for count in ncpus], call.revision.sort)
+        self.ids = [id for id in order if ncpus[id]]
+        self.proportional: list[int] = []
+        groups_left = numgrps
+        cpus_left = sum(ncpus)
+        for id in self.ids:
+            count = ncpus[id]
+            share = groups_left * count // cpus_left or 1
+            self.proportional.append(share)
+            groups_left -= share
+            cpus_left -= count
+        self.ngroups: Sequence[int] = self.proportional
+        revision = call.revision
+        respread = revision.respread_nodes if level == "node" else revision.respread_clusters
+        if respread and len(self.ids) > 1:
+            counts = [ncpus[id] for id in self.ids]
+            self.ngroups = respread(counts, self.proportional, call.spread_offset)
+
+    def steps(
+        self, level: str, ncpus: Sequence[int], numgrps: int, node: int | None
+    ) -> Iterator[Step]:
+        """Record how it came about."""
+        shares = []
+        groups_left, cpus_left = numgrps, sum(ncpus)
+        for id, share in zip(self.ids, self.proportional, strict=True):
+            shares.append(Share(id, ncpus[id], groups_left, cpus_left, share))
+            groups_left -= share
+            cpus_left -= ncpus[id]
+        yield Allotted(level, node, tuple(shares))
+        if self.ngroups is not self.proportional:
+            yield Respread(
+                level, node, tuple(self.ids), tuple(self.proportional), tuple(self.ngroups)
+            )
+
+
+class _Pattern:
+    """How a call deals any set of `ncpus` CPUs to `ngroups` groups.
+
+    Most sets need no dealing CPU by CPU: `runs` has the groups of CPUs 0 to ``ncpus - 1``, to be
+    shifted, when threads of a core are neighbours; `singles` tells that each group is one CPU, in
+    ascending order.
+    """
+
+    def __init__(self, call: _Call, ncpus: int, ngroups: int) -> None:
+        self.deal = call.revision.deal(ncpus, ngroups, call.spread_offset)
+        sizes, first = self.deal
+        self.singles = first == 0 and len(sizes) == ncpus and max(sizes) == 1
+        self.runs: list[int] = []
+        if first == 0 and (call.topology._cores_contiguous or self.singles or ngroups == 1):
+            edges = [1 << min(end, ncpus) for end in accumulate(sizes)]
+            self.runs = list(map(sub, edges, [1, *edges]))
+
+
+def grp_spread(
+    cpus: Sequence[int], sizes: Iterable[int], first: int, core_of: Mapping[int, int]
+) -> list[list[int]]:
+    """Deal CPUs to groups, a core at a time: ``grp_spread_init_one()`` for every group.
+
+    Parameters
+    ----------
+    cpus : sequence of int
+        The CPUs to deal, ascending.
+    sizes : iterable of int
+        How many CPUs each group is to get.
+    first : int
+        Position in `cpus` of the CPU dealt first.
+    core_of : mapping of int to int
+        What CPUs of one core have in common.
+
+    Returns
+    -------
+    list of list of int
+        The CPUs of each group in the order they were taken: the next free CPU, then the free CPUs
+        of its core in ascending order, and so on.  The last groups go short if CPUs run out.
+
+    Examples
+    --------
+    A group that is full cuts a core in two, and the other half is next when it is the lowest:
+
+    >>> core_of = {0: 0, 1: 1, 2: 2, 3: 0, 4: 1, 5: 2}
+    >>> grp_spread(range(6), [3, 3], 0, core_of)
+    [[0, 3, 1], [2, 5, 4]]
+    """
+    cores: dict[int, list[int]] = {}
+    for cpu in cpus:
+        cores.setdefault(core_of[cpu], []).append(cpu)
+    free = set(cpus)
+    at = first
+    groups = []
+    for size in sizes:
+        taken: list[int] = []
+        while free and len(taken) < size:
+            while cpus[at] not in free:
+                at = (at + 1) % len(cpus)
+            siblings = [cpu for cpu in cores[core_of[cpus[at]]] if cpu in free and cpu != cpus[at]]
+            core = [cpus[at], *siblings][: size - len(taken)]
+            taken += core
+            free.difference_update(core)
+        groups.append(taken)
+    return groups
+
+
+def _attempt(
+    node: int, ngroups: int, clusters: list[tuple[int, ...]] | None, taken: bool
+) -> ClusterAttempt:
+    if clusters is None:
+        return ClusterAttempt(node, ngroups, (), taken, "a CPU's cluster mask is empty")
+    reason = f"{len(clusters)} clusters for {ngroups} groups"
+    return ClusterAttempt(node, ngroups, tuple(map(CpuSet, clusters)), taken, reason)
