@@ -150,7 +150,14 @@ def _wrap(mask: int) -> CpuSet:
 
 def cpus_of(mask: int) -> list[int]:
     """List the CPUs of a mask in ascending order."""
-    return [cpu for cpu, bit in enumerate(bin(mask)[:1:-1]) if bit == "1"]
+    if mask.bit_count() * 16 > mask.bit_length():
+        return [cpu for cpu, bit in enumerate(bin(mask)[:1:-1]) if bit == "1"]
+    # A core or cluster of high numbers: its few bits are found faster than its zeros passed.
+    cpus = []
+    while mask:
+        cpus.append((mask & -mask).bit_length() - 1)
+        mask &= mask - 1
+    return cpus
 
 
 def cpulist(mask: int) -> str:
@@ -201,11 +208,9 @@ def _parse(text: str) -> int:
             raise CpuListError(
                 f"cpulist {_brief(text)}: CPU {last} is above the highest, {MAX_CPUS - 1}"
             )
-        if step == 1:
-            mask |= (1 << last + 1) - (1 << first)
-        else:
-            for cpu in range(first, last + 1, step):
-                mask |= 1 << cpu
+        count = (last - first) // step + 1
+        # A geometric series: bits 0, step, 2 * step, ...
+        mask |= (((1 << step * count) - 1) // ((1 << step) - 1)) << first
     return mask
 
 
