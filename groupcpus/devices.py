@@ -56,7 +56,7 @@ class Device:
 
     Examples
     --------
-    >>> Device("nvme0", "nvme", io_queues=8, write_queues=2, poll_queues=1).queue_sets(96)[1:]  # doctest: +NORMALIZE_WHITESPACE
+    >>> Device("nvme0", "nvme", io_queues=8, write_queues=2, poll_queues=1).queue_sets(96)[1:]
     (QueueSet(kind='default', queues=2, interrupts=True),
      QueueSet(kind='read', queues=5, interrupts=True),
      QueueSet(kind='poll', queues=1, interrupts=False))

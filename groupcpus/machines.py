@@ -62,7 +62,7 @@ class Machine:
 
         Examples
         --------
-        >>> load_machine("L96as_v4").with_devices(count=2, io_queues=48).devices  # doctest: +NORMALIZE_WHITESPACE
+        >>> load_machine("L96as_v4").with_devices(count=2, io_queues=48).devices
         (Device(name='nvme0', kind='nvme', io_queues=48, write_queues=0, poll_queues=0),
          Device(name='nvme1', kind='nvme', io_queues=48, write_queues=0, poll_queues=0))
         """
