@@ -68,5 +68,7 @@ def test_it_stores_a_picture_for_viewers_without_a_kernel(path):
 @each_notebook
 def test_its_cells_are_short_and_use_nothing_forbidden(path):
     for cell in code_cells(path):
-        assert len(cell.source.splitlines()) <= MAX_CELL_LINES, cell.source
-        assert not (found := FORBIDDEN.search(cell.source)), f"{found[0]!r} in {cell.source}"
+        lines = cell.source.splitlines()
+        assert len(lines) <= MAX_CELL_LINES, f"{len(lines)} lines: {lines[0]} …"
+        found = FORBIDDEN.search(cell.source)
+        assert not found, f"{found[0]!r} in a cell: {lines[0]} …"
