@@ -70,7 +70,7 @@ class Machine:
         if model is None:
             raise RequestError(f"machine {self.name}: no device with interrupts to change")
         like = [device for device in self.devices if device.kind == model.kind]
-        others = [device for device in self.devices if device.kind != model.kind]
+        last = max(at for at, device in enumerate(self.devices) if device.kind == model.kind)
         count = len(like) if count is None else count
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MAX_DEVICES:
             raise RequestError(
@@ -79,7 +79,17 @@ class Machine:
         made = [replace((like[at:] or [model])[0], name=f"{model.kind}{at}") for at in range(count)]
         if io_queues is not None:
             made = [replace(device, io_queues=io_queues) for device in made]
-        return replace(self, devices=(*made, *others))
+        # The others keep their places: these decide who takes which value of the call counter.
+        devices: list[Device] = []
+        for at, device in enumerate(self.devices):
+            if device.kind != model.kind:
+                devices.append(device)
+            elif at == last:
+                devices += made
+            else:
+                devices += made[:1]
+                del made[:1]
+        return replace(self, devices=tuple(devices))
 
 
 def data_dir() -> Path:

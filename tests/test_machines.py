@@ -237,3 +237,30 @@ def test_an_unknown_name_lists_those_that_are_known():
     with pytest.raises(RequestError) as caught:
         load_machine("L96")
     assert str(caught.value).startswith("machine 'L96': neither a file nor one of D16plds_v6, ")
+
+
+def test_with_devices_changes_the_main_ones_and_keeps_the_rest():
+    entries = [{"kind": "nvme"}, {"kind": "loop"}, {"kind": "nvme"}, {"kind": "virtio"}]
+    machine = machine_from_dict({**GOOD, "devices": entries})
+
+    def names(**changes):
+        return " ".join(device.name for device in machine.with_devices(**changes).devices)
+
+    assert machine.with_devices() == machine
+    assert names(count=2) == "nvme0 loop0 nvme1 virtio0"
+    assert names(count=1) == "nvme0 loop0 virtio0"
+    assert names(count=0) == "loop0 virtio0"
+    assert names(count=4) == "nvme0 loop0 nvme1 nvme2 nvme3 virtio0"
+    queues = [device.io_queues for device in machine.with_devices(count=3, io_queues=2).devices]
+    assert queues == [2, 1, 2, 2, 1]
+
+
+@pytest.mark.parametrize("count", [-1, 1025, True, "2"])
+def test_with_devices_refuses_what_is_no_number_of_devices(count):
+    with pytest.raises(RequestError, match="expected a whole number from 0 to 1024"):
+        machine_from_dict(GOOD).with_devices(count=count)
+
+
+def test_with_devices_needs_a_device_with_interrupts():
+    with pytest.raises(RequestError, match="no device with interrupts to change"):
+        machine_from_dict({**GOOD, "devices": [{"kind": "loop"}]}).with_devices(count=1)
