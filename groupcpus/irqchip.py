@@ -4,10 +4,15 @@
 A managed interrupt keeps the mask that `group_cpus_evenly` gave it; if none of the mask's CPUs is
 online it stays shut down, and its effective CPU is None.  An interrupt that is not managed falls
 back to any online CPU.
+
+A device first allocates all its vectors, then requests them one by one; `Irqchip.assign` does both.
+When several devices probe at once their steps interleave: that is what `Irqchip.allocate`,
+`Irqchip.request` and `Irqchip.fork` are for.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from copy import copy
+from typing import NamedTuple, Protocol, Self
 
 from groupcpus.cpuset import CpuSet, cpulist, cpus_of
 from groupcpus.errors import RequestError, VectorSpaceError
@@ -19,6 +24,7 @@ __all__ = [
     "FirstCpu",
     "InterruptTranslationService",
     "Irqchip",
+    "Vector",
     "VectorMatrix",
     "make_irqchip",
 ]
@@ -27,8 +33,23 @@ __all__ = [
 VECTORS_PER_CPU = 200
 
 
+class Vector(NamedTuple):
+    """A vector that a device has allocated and not requested yet."""
+
+    queue: int
+    """Its number within its device's allocation."""
+    mask: int
+    """Its affinity mask, bit n for CPU n."""
+    managed: bool
+    charged: int | None = None
+    """The CPU that it counts on until it is requested, if the irqchip has such a thing."""
+
+
 class Irqchip(Protocol):
     """What all irqchips do."""
+
+    charges_when_allocated: bool
+    """Whether an allocation alone changes where later managed interrupts go."""
 
     def assign(
         self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
@@ -53,9 +74,22 @@ class Irqchip(Protocol):
             If a CPU has no vector left; nothing was assigned then.
         """
 
+    def allocate(
+        self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
+    ) -> list[Vector]:
+        """Allocate vectors, the first step of `assign`, which has the same parameters."""
+
+    def request(self, vector: Vector) -> int | None:
+        """Pick the effective CPU of an allocated vector, the second step; None: shut down."""
+
+    def fork(self) -> Self:
+        """Give a copy in the same state that goes its own way from here."""
+
 
 class _Base:
-    """What the irqchips share: the CPUs a vector may go to."""
+    """What the irqchips share: the CPUs a vector may go to, and the two steps."""
+
+    charges_when_allocated = False
 
     def __init__(self, topology: Topology, isolated: CpuSet | None = None) -> None:
         self.online = topology.online.mask
@@ -71,6 +105,30 @@ class _Base:
         if managed:
             return reachable & ~self.isolated or reachable
         return reachable or self.online
+
+    def assign(
+        self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
+    ) -> list[int | None]:
+        """Pick the effective CPUs of one device's vectors; see `Irqchip.assign`."""
+        return [self.request(vector) for vector in self.allocate(masks, managed)]
+
+    def allocate(
+        self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
+    ) -> list[Vector]:
+        """Allocate vectors; see `Irqchip.allocate`."""
+        bits = [mask.mask for mask in masks]
+        flags = [managed] * len(bits) if isinstance(managed, bool) else list(managed)
+        if len(flags) != len(bits):
+            raise RequestError(f"managed: {len(flags)} flags for {len(bits)} masks")
+        return list(map(Vector, range(len(bits)), bits, flags))
+
+    def request(self, vector: Vector) -> int | None:
+        """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
+        raise NotImplementedError
+
+    def fork(self) -> Self:
+        """Give a copy in the same state; see `Irqchip.fork`."""
+        return copy(self)
 
 
 class VectorMatrix(_Base):
@@ -118,26 +176,38 @@ class VectorMatrix(_Base):
     ) -> list[int | None]:
         """Pick the effective CPUs of one device's vectors; see `Irqchip.assign`."""
         before = self.available[:], self.managed_allocated[:]
-        vectors = _vectors(masks, managed)
         try:
-            for queue, (mask, is_managed) in enumerate(vectors):
-                if is_managed:
-                    self._reserve(queue, mask)
-            return [self._activate(queue, *vector) for queue, vector in enumerate(vectors)]
+            return super().assign(masks, managed)
         except VectorSpaceError:
             self.available, self.managed_allocated = before
             raise
 
-    def _reserve(self, queue: int, mask: int) -> None:
+    def allocate(
+        self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
+    ) -> list[Vector]:
+        """Allocate vectors, and reserve the managed ones; see `Irqchip.allocate`."""
+        vectors = super().allocate(masks, managed)
+        before = self.available[:]
+        try:
+            for vector in vectors:
+                if vector.managed:
+                    self._reserve(vector)
+        except VectorSpaceError:
+            self.available = before
+            raise
+        return vectors
+
+    def _reserve(self, vector: Vector) -> None:
         """Set a vector aside on every CPU of a mask: ``irq_matrix_reserve_managed()``."""
-        for cpu in cpus_of(mask):
+        for cpu in cpus_of(vector.mask):
             if self.available[cpu] < 1:
-                raise VectorSpaceError(self._no_space(queue, mask, f"CPU {cpu}"))
+                raise VectorSpaceError(self._no_space(vector, f"CPU {cpu}"))
             self.available[cpu] -= 1
 
-    def _activate(self, queue: int, mask: int, managed: bool) -> int | None:
-        candidates = cpus_of(self.candidates(mask, managed))
-        if managed:
+    def request(self, vector: Vector) -> int | None:
+        """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
+        candidates = cpus_of(self.candidates(vector.mask, vector.managed))
+        if vector.managed:
             if not candidates:
                 return None
             # min() takes the first of equals; the kernel's "> allocated" keeps the last.
@@ -146,14 +216,21 @@ class VectorMatrix(_Base):
             return cpu
         cpu = max(candidates, key=self.available.__getitem__)
         if self.available[cpu] < 1:
-            raise VectorSpaceError(self._no_space(queue, mask, "every CPU"))
+            raise VectorSpaceError(self._no_space(vector, "every CPU"))
         self.available[cpu] -= 1
         return cpu
 
-    def _no_space(self, queue: int, mask: int, where: str) -> str:
+    def fork(self) -> Self:
+        """Give a copy in the same state; see `Irqchip.fork`."""
+        twin = copy(self)
+        twin.available = self.available[:]
+        twin.managed_allocated = self.managed_allocated[:]
+        return twin
+
+    def _no_space(self, vector: Vector, where: str) -> str:
         return (
-            f"vector {queue} with mask {cpulist(mask)}: all {self.vectors_per_cpu} interrupt "
-            f"vectors of {where} are taken (-ENOSPC)"
+            f"vector {vector.queue} with mask {cpulist(vector.mask)}: all {self.vectors_per_cpu} "
+            f"interrupt vectors of {where} are taken (-ENOSPC)"
         )
 
 
@@ -172,12 +249,10 @@ class FirstCpu(_Base):
     [1, 1, 1]
     """
 
-    def assign(
-        self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
-    ) -> list[int | None]:
-        """Pick the effective CPUs of one device's vectors; see `Irqchip.assign`."""
-        picked = (self.candidates(*vector) for vector in _vectors(masks, managed))
-        return [(mask & -mask).bit_length() - 1 if mask else None for mask in picked]
+    def request(self, vector: Vector) -> int | None:
+        """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
+        candidates = self.candidates(vector.mask, vector.managed)
+        return (candidates & -candidates).bit_length() - 1 if candidates else None
 
 
 class InterruptTranslationService(_Base):
@@ -199,33 +274,42 @@ class InterruptTranslationService(_Base):
     ([0, 2], [1, 3])
     """
 
+    charges_when_allocated = True
+
     def __init__(self, topology: Topology, isolated: CpuSet | None = None) -> None:
         super().__init__(topology, isolated)
         count = topology.possible.mask.bit_length()
         self.charges = {True: [0] * count, False: [0] * count}
 
-    def assign(
+    def allocate(
         self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
-    ) -> list[int | None]:
-        """Pick the effective CPUs of one device's vectors; see `Irqchip.assign`."""
-        vectors = _vectors(masks, managed)
-        charged = [self._charge(self.online, is_managed) for _, is_managed in vectors]
+    ) -> list[Vector]:
+        """Allocate vectors, and charge each to a CPU; see `Irqchip.allocate`."""
         return [
-            self._move(cpu, self.candidates(*vector), vector[1])
-            for cpu, vector in zip(charged, vectors, strict=True)
+            vector._replace(charged=self._charge(self.online, vector.managed))
+            for vector in super().allocate(masks, managed)
         ]
+
+    def request(self, vector: Vector) -> int | None:
+        """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
+        candidates = self.candidates(vector.mask, vector.managed)
+        if not candidates:
+            return None  # never started, so the charge of the allocation stays
+        if vector.charged is not None:
+            self.charges[vector.managed][vector.charged] -= 1
+        return self._charge(candidates, vector.managed)
+
+    def fork(self) -> Self:
+        """Give a copy in the same state; see `Irqchip.fork`."""
+        twin = copy(self)
+        twin.charges = {managed: counts[:] for managed, counts in self.charges.items()}
+        return twin
 
     def _charge(self, candidates: int, managed: bool) -> int:
         counts = self.charges[managed]
         cpu = min(cpus_of(candidates), key=counts.__getitem__)
         counts[cpu] += 1
         return cpu
-
-    def _move(self, charged: int, candidates: int, managed: bool) -> int | None:
-        if not candidates:
-            return None  # never started, so the charge of the allocation stays
-        self.charges[managed][charged] -= 1
-        return self._charge(candidates, managed)
 
 
 IRQCHIPS: dict[str, Callable[..., Irqchip]] = {
@@ -247,12 +331,3 @@ def make_irqchip(name: str, topology: Topology, isolated: CpuSet | None = None) 
     if name not in IRQCHIPS:
         raise RequestError(f"irqchip {name!r}: expected one of {', '.join(IRQCHIPS)}")
     return IRQCHIPS[name](topology, isolated)
-
-
-def _vectors(masks: Iterable[CpuSet], managed: bool | Sequence[bool]) -> list[tuple[int, bool]]:
-    """Pair every mask with whether it is managed."""
-    bits = [mask.mask for mask in masks]
-    flags = [managed] * len(bits) if isinstance(managed, bool) else list(managed)
-    if len(flags) != len(bits):
-        raise RequestError(f"managed: {len(flags)} flags for {len(bits)} masks")
-    return list(zip(bits, flags, strict=True))
