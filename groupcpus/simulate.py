@@ -152,6 +152,12 @@ class Run:
         return {cpu: handled[cpu] for cpu in self.machine.topology.possible}
 
     @cached_property
+    def single(self) -> dict[int, int]:
+        """How many of each possible CPU's interrupts have a mask of that CPU alone."""
+        handled = Counter(irq.effective for irq in self.interrupts if len(irq.affinity) == 1)
+        return {cpu: handled[cpu] for cpu in self.machine.topology.possible}
+
+    @cached_property
     def irqs(self) -> "pd.DataFrame":
         """One row an interrupt of a queue.
 
@@ -211,7 +217,6 @@ class Run:
         devices: dict[int | None, set[str]] = {}
         for irq in self.interrupts:
             devices.setdefault(irq.effective, set()).add(irq.device)
-        single = self._single
         frame = pd.DataFrame(
             {
                 "node": [topology.node_of(cpu) for cpu in topology.possible],
@@ -220,15 +225,11 @@ class Run:
                 "online": [cpu in topology.online for cpu in topology.possible],
                 "irqs": list(self.counts.values()),
                 "devices": [len(devices.get(cpu, ())) for cpu in topology.possible],
-                "single": [single[cpu] for cpu in topology.possible],
+                "single": list(self.single.values()),
             },
             index=pd.Index(topology.possible, name="cpu"),
         )
         return frame.astype({"cluster": "Int64"})
-
-    @property
-    def _single(self) -> Counter[int | None]:
-        return Counter(irq.effective for irq in self.interrupts if len(irq.affinity) == 1)
 
     @cached_property
     def per_node(self) -> "pd.DataFrame":
@@ -272,8 +273,6 @@ class Run:
         """The run in figures, and as a line of text."""
         topology = self.machine.topology
         counts = {cpu: self.counts[cpu] for cpu in topology.online}
-        single = self._single
-        del single[None]
         order = self.probe if isinstance(self.probe, str) else "explicit order"
         ticked = self.spread_end != self.spread_start
         rotation = f", {order} from {self.spread_start}" if ticked else ""
@@ -287,8 +286,8 @@ class Run:
             best=self.best,
             best_with_masks=self.best_with_masks,
             histogram=dict(sorted(Counter(counts.values()).items())),
-            hot=len(single),
-            single=sum(single.values()),
+            hot=sum(count > 0 for count in self.single.values()),
+            single=sum(self.single.values()),
             per_node={
                 node: sum(counts.get(cpu, 0) for cpu in cpus)
                 for node, cpus in topology.nodes.items()
