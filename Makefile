@@ -50,7 +50,7 @@ lock: $(STAMP)  ## renew requirements.lock from pyproject.toml
 		--extra lab --extra test pyproject.toml --output-file requirements.lock
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml requirements.lock
