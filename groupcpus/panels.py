@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Explorers for notebooks: controls on top, a picture and its mail text below.
+
+Pictures are put into the value of a widget, never into an ``Output``: nothing flickers, no figure
+stays open, and a notebook runs the same without a browser.
+"""
+
+import base64
+import html
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ipywidgets as widgets
+
+from groupcpus.devices import PROBE_ORDERS
+from groupcpus.errors import GroupCpusError
+from groupcpus.irqchip import IRQCHIPS
+from groupcpus.machines import Machine, load_machine
+from groupcpus.plot import Comparison, to_png
+from groupcpus.report import mail_text
+from groupcpus.revisions import REVISIONS
+from groupcpus.simulate import Run, simulate
+
+__all__ = ["Explorer", "explorer"]
+
+MAX_DEVICES = 24
+_UINT_MAX = 0xFFFFFFFF
+
+
+class Explorer(widgets.VBox):
+    """Two runs of a machine, before and after, that follow their controls.
+
+    Parameters
+    ----------
+    machine : Machine
+        What to explore.
+
+    Attributes
+    ----------
+    controls : dict of str to Widget
+        The inputs: ``devices``, ``queues``, ``before``, ``after``, ``irqchip``, ``probe`` and
+        ``spread_start``.  Setting a ``.value`` redraws at once.
+    text : str
+        What is shown, as a mail would tell it.
+    picture : bytes
+        What is shown, as PNG.
+    error : str
+        Why the last change could not be shown; empty if it could.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.controls = _controls(machine)
+        self.text = ""
+        self.picture = b""
+        self.error = ""
+        self._comparison: Comparison | None = None
+        self._held = False
+        self._picture_view = widgets.HTML()
+        self._text_view = widgets.HTML()
+        self._error_view = widgets.HTML(layout=widgets.Layout(min_height="1.6em"))
+        names = [["devices", "queues", "spread_start"], ["before", "after"], ["irqchip", "probe"]]
+        columns = [widgets.VBox([self.controls[name] for name in column]) for column in names]
+        super().__init__(
+            [
+                widgets.HBox(columns, layout=widgets.Layout(flex_flow="row wrap")),
+                self._error_view,
+                self._picture_view,
+                self._text_view,
+            ]
+        )
+        for control in self.controls.values():
+            control.observe(self._changed, names="value")
+        self.redraw()
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Change several controls and redraw once.
+
+        Examples
+        --------
+        >>> panel = explorer("L96as_v4")
+        >>> with panel.hold():
+        ...     panel.controls["devices"].value = 2
+        ...     panel.controls["queues"].value = 48
+        >>> panel.text.splitlines()[0]
+        'L96as_v4: 96 CPUs in 2 nodes; 2 nvme with 48 queues'
+        """
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        self.redraw()
+
+    def runs(self) -> tuple[Run, Run]:
+        """Simulate what the controls ask for: before and after.
+
+        Raises
+        ------
+        GroupCpusError
+            If it cannot be, for instance when the vectors of a CPU run out.
+        """
+        value = {name: control.value for name, control in self.controls.items()}
+        machine = self.machine.with_devices(value["devices"], value["queues"])
+        before, after = (
+            simulate(
+                machine,
+                revision=value[side],
+                irqchip=value["irqchip"],
+                probe=value["probe"],
+                spread_start=value["spread_start"],
+            )
+            for side in ("before", "after")
+        )
+        return before, after
+
+    def redraw(self) -> None:
+        """Show what the controls ask for; when it cannot be, say why and keep the last picture."""
+        try:
+            before, after = self.runs()
+        except GroupCpusError as error:
+            self.error = str(error)
+        else:
+            self.error = ""
+            self._show(before, after)
+        shown = f'<b role="alert">{html.escape(self.error)}</b>' if self.error else ""
+        self._error_view.value = shown
+
+    def _show(self, before: Run, after: Run) -> None:
+        if self._comparison is None:
+            self._comparison = Comparison(before, after)
+        else:
+            self._comparison.draw(before, after)
+        self.picture = to_png(self._comparison.figure)
+        self.text = mail_text(before, after)
+        width, height = self._comparison.figure.get_size_inches() * 100
+        alt = html.escape(f"IRQs per CPU. Before: {before.summary}. After: {after.summary}.")
+        self._picture_view.value = (
+            f'<img alt="{alt}" width="{width:.0f}" height="{height:.0f}" '
+            f'style="max-width:100%;height:auto" '
+            f'src="data:image/png;base64,{_encoded(self.picture)}">'
+        )
+        self._text_view.value = (
+            f'<pre style="line-height:1.3;overflow-x:auto">{html.escape(self.text)}</pre>'
+        )
+
+    def _changed(self, change: Any) -> None:
+        if not self._held:
+            self.redraw()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """Offer the live panel, and its picture and text to viewers that know no widgets."""
+        bundle = dict(super()._repr_mimebundle_(**kwargs))
+        bundle["text/plain"] = self.text
+        bundle["image/png"] = _encoded(self.picture)
+        return bundle
+
+
+def _encoded(picture: bytes) -> str:
+    return base64.b64encode(picture).decode("ascii")
+
+
+def _controls(machine: Machine) -> dict[str, Any]:
+    """Make the inputs, set to what the machine has."""
+    wide = widgets.Layout(width="28em")
+    narrow = widgets.Layout(width="20em")
+    main = [device for device in machine.devices if device.kind != "loop"]
+    queues = main[0].io_queues if main else 1
+    most_queues = max(queues, len(machine.topology.possible))
+
+    def choice(label: str, options: Any, value: str) -> widgets.Dropdown:
+        return widgets.Dropdown(
+            description=label, options=list(options), value=value, layout=narrow
+        )
+
+    return {
+        "devices": widgets.IntSlider(
+            description="devices", min=1, max=MAX_DEVICES, value=len(main) or 1, layout=wide
+        ),
+        "queues": widgets.IntSlider(
+            description="queues", min=1, max=most_queues, value=queues, layout=wide
+        ),
+        "spread_start": widgets.BoundedIntText(
+            description="counter", min=0, max=_UINT_MAX, value=0, layout=narrow
+        ),
+        "before": choice("before", REVISIONS, "cluster"),
+        "after": choice("after", REVISIONS, "rotate-v2"),
+        "irqchip": choice("irqchip", IRQCHIPS, machine.irqchip),
+        "probe": choice("probe", PROBE_ORDERS, "admin-first"),
+    }
+
+
+def explorer(machine_or_name: Machine | str) -> Explorer:
+    """Make the explorer of a machine.
+
+    Parameters
+    ----------
+    machine_or_name : Machine or str
+        The machine, or a name as `load_machine` takes.
+
+    Returns
+    -------
+    Explorer
+        A widget; as the last expression of a cell it shows itself.
+
+    Examples
+    --------
+    >>> panel = explorer("L96as_v4")
+    >>> panel.controls["after"].value = "rotate-next"
+    >>> panel.error, panel.picture[1:4]
+    ('', b'PNG')
+    """
+    machine = machine_or_name
+    return Explorer(load_machine(machine) if isinstance(machine, str) else machine)
