@@ -8,6 +8,8 @@ order of equal keys decides which queue gets which CPUs.  There are two variants
     Up to Linux 6.8 or so: the root of the heap is taken off one at a time.
 ``double-pop``
     From Linux 6.9 or so on: the two greatest elements are taken off together.
+
+A third one, ``stable``, is in no kernel: it keeps equal keys in order, for comparison.
 """
 
 from collections.abc import Sequence
@@ -24,8 +26,8 @@ def heapsort_order(keys: Sequence[int], variant: str = "double-pop") -> list[int
     ----------
     keys : sequence of int
         The key of each element; compared by their difference.
-    variant : {"double-pop", "single-pop"}
-        Which of the kernel's two sorts.
+    variant : {"double-pop", "single-pop", "stable"}
+        Which of the kernel's two sorts, or one that keeps equal keys in order.
 
     Returns
     -------
@@ -52,8 +54,10 @@ def heapsort_order(keys: Sequence[int], variant: str = "double-pop") -> list[int
     >>> heapsort_order([3, 1, 2])
     [1, 2, 0]
     """
+    if variant == "stable":
+        return sorted(range(len(keys)), key=keys.__getitem__)
     if variant not in ("double-pop", "single-pop"):
-        raise RequestError(f"sort {variant!r}: expected 'double-pop' or 'single-pop'")
+        raise RequestError(f"sort {variant!r}: expected 'double-pop', 'single-pop' or 'stable'")
     if len(set(keys)) <= 1:
         return order_of_equal_keys(len(keys), variant)
     heap = list(range(len(keys)))
