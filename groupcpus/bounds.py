@@ -1,13 +1,130 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How good it can get: the least possible greatest number of interrupts on any CPU."""
+"""How good it can get: the least greatest number of interrupts a CPU, and the most CPUs used.
+
+Two kinds of bound.  `best_maximum` takes masks as they are and lets the irqchip choose perfectly.
+The others take an irqchip as it is and let the grouping be any *valid* one: a partition of the
+CPUs in which no group crosses nodes, or, with no more groups than nodes, in which none cuts a node.
+
+Everything about an irqchip that takes the first CPU of a mask follows from this: **the lowest
+online CPU of a node is the first CPU of whichever group it is in.**  A group of such a CPU has
+only CPUs of the same node, and none lower; or it has whole nodes, and then their lowest CPUs are
+the only ones that can come first.  So
+
+* each call with at least as many groups as nodes puts one interrupt on the lowest CPU of every
+  node, and each other call one on the lowest CPU of all (`forced_cpus`);
+* the lowest CPU of all serves as many interrupts as there are calls.  No CPU can serve more, since
+  it is in one group a call: the greatest count *is* the number of calls (`least_maximum`);
+* a call with f groups on n nodes reaches at most f - n CPUs beyond the lowest ones (`most_used`).
+"""
 
 from collections import Counter
 from collections.abc import Iterable
 
 from groupcpus.cpuset import CpuSet, cpus_of
+from groupcpus.irqchip import IRQCHIPS, FirstCpu
 from groupcpus.topology import Topology
 
-__all__ = ["best_maximum", "crowding", "least_maximum"]
+__all__ = ["best_maximum", "crowding", "forced_cpus", "least_maximum", "most_used"]
+
+
+def takes_first(irqchip: str) -> bool:
+    """Tell whether an irqchip, by its name in `IRQCHIPS`, takes the first CPU of a mask.
+
+    Examples
+    --------
+    >>> [name for name in IRQCHIPS if takes_first(name)]
+    ['gicv3', 'its-first']
+    """
+    return IRQCHIPS.get(irqchip) is FirstCpu
+
+
+def forced_cpus(topology: Topology, numgrps: int, irqchip: str) -> CpuSet:
+    """List the CPUs that serve an interrupt of every call, however the CPUs are grouped.
+
+    Parameters
+    ----------
+    topology : Topology
+        The machine.
+    numgrps : int
+        How many groups a call asks for.
+    irqchip : str
+        A name in `IRQCHIPS`.
+
+    Returns
+    -------
+    CpuSet
+        Empty for an irqchip that chooses.  For one that takes the first CPU: the lowest online CPU
+        of every node if there are as many groups as nodes or more, else the lowest one of all.
+
+    Examples
+    --------
+    >>> machine = Topology.uniform(nodes=2, cpus_per_node=48)
+    >>> forced_cpus(machine, 14, "gicv3"), forced_cpus(machine, 1, "gicv3")
+    (CpuSet('0,48'), CpuSet('0'))
+    >>> forced_cpus(machine, 14, "x86")
+    CpuSet('')
+    """
+    if not takes_first(irqchip) or not topology.online:
+        return CpuSet()
+    if numgrps >= _present_nodes(topology):
+        return _lowest_of_nodes(topology)
+    return CpuSet([min(topology.online)])
+
+
+def most_used(topology: Topology, calls: Iterable[int], irqchip: str) -> int:
+    """Give the number of CPUs that serve an interrupt, which no valid grouping can go above.
+
+    Parameters
+    ----------
+    topology : Topology
+        The machine; only online CPUs can serve.
+    calls : iterable of int
+        The numgrps of each call whose groups become masks of managed interrupts.
+    irqchip : str
+        A name in `IRQCHIPS`.
+
+    Returns
+    -------
+    int
+        All online CPUs, or as many as there are interrupts.  For an irqchip that takes the first
+        CPU, the lowest CPUs count once, not once a call.
+
+    Notes
+    -----
+    Let f be a call's groups with an online CPU, at most ``min(numgrps, online)``, and n the nodes
+    that have one.  All calls share the lowest CPU of all, so at most ``1 + sum(f - 1)`` CPUs are
+    used.  All calls with more groups than nodes share the n lowest CPUs, and the other calls reach
+    none but those, so at most ``n + sum(f - n)`` are, summed over the former.  Neither can be
+    improved: some valid groupings reach the smaller one, see the tests.
+
+    Examples
+    --------
+    Two disks with 6 queues on one node of 16 CPUs: 12 CPUs with an interrupt each cannot be.
+
+    >>> machine = Topology.uniform(nodes=1, cpus_per_node=16, threads=1, cluster=16)
+    >>> most_used(machine, [6, 6], "gicv3"), most_used(machine, [6, 6], "x86")
+    (11, 12)
+    """
+    online = len(topology.online)
+    if not online:
+        return 0
+    asked = list(calls)
+    groups = [min(numgrps, online) for numgrps in asked]
+    if not takes_first(irqchip) or not groups:
+        return min(online, sum(groups))
+    lowest = len(_lowest_of_nodes(topology))
+    nodes = _present_nodes(topology)
+    beyond = sum(max(0, min(numgrps, online) - lowest) for numgrps in asked if numgrps > nodes)
+    return min(online, 1 + sum(filled - 1 for filled in groups), lowest + beyond)
+
+
+def _present_nodes(topology: Topology) -> int:
+    return sum(bool(cpus & topology.present) for cpus in topology.nodes.values())
+
+
+def _lowest_of_nodes(topology: Topology) -> CpuSet:
+    reachable = [cpus & topology.online for cpus in topology.nodes.values()]
+    return CpuSet(min(cpus) for cpus in reachable if cpus)
 
 
 def least_maximum(cpus: int, irqs: int, partitions: int, irqchip: str) -> int:
@@ -28,8 +145,9 @@ def least_maximum(cpus: int, irqs: int, partitions: int, irqchip: str) -> int:
     -------
     int
         ``ceil(irqs / cpus)`` if the irqchip picks among the CPUs of a mask.  One that takes the
-        first CPU puts at least one interrupt of each call on the lowest online CPU: whichever
-        group that CPU is in, it is the first one there.
+        first CPU puts one interrupt of each call on the lowest online CPU: whichever group that
+        CPU is in, it is the first one there.  As no CPU can have more, this is then not only the
+        least but the only possible greatest number.
 
     Examples
     --------
@@ -39,7 +157,7 @@ def least_maximum(cpus: int, irqs: int, partitions: int, irqchip: str) -> int:
     (1, 6)
     """
     even = -(-irqs // cpus) if cpus else 0
-    return max(even, partitions) if irqchip in ("gicv3", "its-first") and irqs else even
+    return max(even, partitions) if takes_first(irqchip) and irqs else even
 
 
 def crowding(masks: Counter[int], sets: Iterable[int]) -> int:

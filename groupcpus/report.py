@@ -120,6 +120,7 @@ def _comparison(before: Run, after: Run) -> list[str]:
     rows = [
         ("IRQs", old.irqs, new.irqs),
         ("CPUs that serve any", old.used, new.used),
+        ("  most possible, any grouping", old.most_used, new.most_used),
         ("fewest IRQs on a CPU", old.least, new.least),
         ("most IRQs on a CPU", old.greatest, new.greatest),
         ("  best possible, any grouping", old.best, new.best),

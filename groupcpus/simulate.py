@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from groupcpus.bounds import best_maximum, least_maximum
+from groupcpus.bounds import best_maximum, least_maximum, most_used
 from groupcpus.cpuset import CpuSet, _brief
 from groupcpus.devices import Device, ProbeCall, probe_calls
 from groupcpus.errors import RequestError
@@ -65,6 +65,8 @@ class Summary:
         Interrupts that some CPU handles.
     cpus, used : int
         Online CPUs, and those that handle any.
+    most_used : int
+        The greatest possible `used` with this irqchip, whatever the grouping.
     least, greatest : int
         Interrupts on the least and on the most loaded online CPU.
     best : int
@@ -85,6 +87,7 @@ class Summary:
     irqs: int
     cpus: int
     used: int
+    most_used: int
     least: int
     greatest: int
     best: int
@@ -103,8 +106,9 @@ class Summary:
         spread = ", ".join(f"{cpus} CPUs x {irqs}" for irqs, cpus in self.histogram.items())
         distance = f"{self.excess} above it" if self.excess else "reached"
         nodes = "/".join(map(str, self.per_node.values()))
+        reach = f" ({self.most_used} possible)" if self.used < self.most_used else ""
         return (
-            f"{self.title}: {self.irqs} IRQs on {self.used} of {self.cpus} CPUs, "
+            f"{self.title}: {self.irqs} IRQs on {self.used} of {self.cpus} CPUs{reach}, "
             f"max {self.greatest} (best possible {self.best}, {distance}; with these masks "
             f"{self.best_with_masks}); {spread}; "
             f"{self.single} single-CPU IRQs on {self.hot} CPUs; per node {nodes}"
@@ -250,16 +254,29 @@ class Run:
         )
 
     @cached_property
-    def best(self) -> int:
-        """The least possible maximum a CPU with this irqchip, whatever the grouping."""
-        partitions = {
+    def _partitions(self) -> list[int]:
+        """The numgrps of each call whose groups became masks of managed interrupts."""
+        served = {
             (irq.device, irq.kind)
             for irq in self.interrupts
             if irq.managed and irq.effective is not None
         }
+        return [call.numgrps for call in self.calls if (call.device, call.kind) in served]
+
+    @cached_property
+    def best(self) -> int:
+        """The least possible maximum a CPU with this irqchip, whatever the grouping."""
         handled = sum(self.counts.values())
         online = len(self.machine.topology.online)
-        return least_maximum(online, handled, len(partitions), self.irqchip)
+        return least_maximum(online, handled, len(self._partitions), self.irqchip)
+
+    @cached_property
+    def most_used(self) -> int:
+        """The greatest possible number of used CPUs with this irqchip, whatever the grouping."""
+        topology = self.machine.topology
+        unmanaged = sum(not irq.managed for irq in self.interrupts)
+        reached = most_used(topology, self._partitions, self.irqchip)
+        return min(len(topology.online), reached + unmanaged)
 
     @cached_property
     def best_with_masks(self) -> int:
@@ -281,6 +298,7 @@ class Run:
             irqs=sum(counts.values()),
             cpus=len(counts),
             used=sum(irqs > 0 for irqs in counts.values()),
+            most_used=self.most_used,
             least=min(counts.values(), default=0),
             greatest=max(counts.values(), default=0),
             best=self.best,
