@@ -66,8 +66,8 @@ def tiny_machines():
             everything = CpuSet(range(count))
             yield Topology(everything, everything, everything, sets)
     for online in ("1,3-4", "4"):
-        nodes = {0: CpuSet("0-2"), 1: CpuSet("3-4")}
-        yield Topology(CpuSet("0-4"), CpuSet("0-4"), CpuSet(online), nodes)
+        sets = {0: CpuSet("0-2"), 1: CpuSet("3-4")}
+        yield Topology(CpuSet("0-4"), CpuSet("0-4"), CpuSet(online), sets)
 
 
 def firsts(topology, groups):
