@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What one source says of a machine, and the small readers that every format shares.
+
+A parser fills a `Facts` with what its text says and nothing else; `combine` puts the facts of
+several sources together and fills what none of them says, with a note for each such step.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupcpus.cpuset import MAX_CPUS, CpuSet
+from groupcpus.errors import CpuListError, FormatError
+from groupcpus.topology import MAX_NODES
+
+__all__ = ["Facts", "Interrupt"]
+
+# The text of /proc/interrupts for 512 CPUs and 4,000 interrupts has about this size.
+MAX_TEXT = 24_000_000
+MAX_LINES = 200_000
+MAX_INTERRUPTS = 32768
+MAX_QUEUES = 32768
+# No machine has half as many nodes; their distances are a square of this.
+MAX_DISTANCES = 512
+MAX_NAME = 256
+
+X86 = frozenset({"x86_64", "i386", "i486", "i586", "i686", "x86"})
+
+
+@dataclass(frozen=True)
+class Interrupt:
+    """One line of /proc/interrupts and what /proc/irq says of it; None is "not told"."""
+
+    irq: int
+    chip: str = ""
+    hwirq: int | None = None
+    actions: tuple[str, ...] = ()
+    affinity: CpuSet | None = None
+    effective: CpuSet | None = None
+    node: int | None = None
+    managed: bool | None = None
+    shutdown: bool | None = None
+
+
+@dataclass
+class Facts:
+    """What one source says; None and empty containers are "not told"."""
+
+    source: str
+    possible: CpuSet | None = None
+    present: CpuSet | None = None
+    online: CpuSet | None = None
+    isolated: CpuSet | None = None
+    nodes: dict[int, CpuSet] | None = None
+    """The CPUs of each node that exists, as listed."""
+    node_ids: frozenset[int] = frozenset()
+    """The possible nodes; some may not exist now."""
+    cpu_node: dict[int, int] = field(default_factory=dict)
+    """Nodes of single CPUs, for those that no node lists."""
+    distances: dict[int, dict[int, int]] = field(default_factory=dict)
+    siblings: list[CpuSet] | None = None
+    clusters: list[CpuSet] | None = None
+    """What the kernel itself calls clusters."""
+    l2: list[CpuSet] | None = None
+    """CPUs that share an L2: what x86 kernels take as clusters."""
+    no_cluster: CpuSet | None = None
+    untold: CpuSet | None = None
+    """CPUs that have no topology files, so neither siblings nor a cluster."""
+    arch: str | None = None
+    kernel: str | None = None
+    cmdline: tuple[str, ...] = ()
+    nvme: dict[str, str] = field(default_factory=dict)
+    interrupts: dict[int, Interrupt] = field(default_factory=dict)
+    queue_maps: dict[str, dict[int, CpuSet]] = field(default_factory=dict)
+    queue_kinds: dict[str, dict[int, str]] = field(default_factory=dict)
+    mapped_queues: int = 0
+    devices: tuple[dict[str, Any], ...] = ()
+    disk_slots: dict[str, str | None] = field(default_factory=dict)
+    """The slot on the bus that each disk lies behind."""
+    irqbalance: bool | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def tells_cpus(self) -> bool:
+        """Tell whether the source names the CPUs of the machine."""
+        return any(cpus is not None for cpus in (self.possible, self.present, self.online)) or any(
+            cpus for cpus in (self.nodes or {}).values()
+        )
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """Give the lines of a text with their numbers, without holding a copy of all of them."""
+    number, start = 0, 0
+    while start < len(text):
+        if number == MAX_LINES:
+            raise FormatError(f"line {number}", f"more than {MAX_LINES} lines")
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        number += 1
+        yield number, text[start:end].rstrip("\r")
+        start = end + 1
+
+
+def brief(text: object) -> str:
+    """Quote a value for an error, however long it is."""
+    shown = text if isinstance(text, str) else str(text)[:100]
+    return repr(shown if len(shown) <= 60 else shown[:57] + "...")
+
+
+def read_cpulist(where: str, text: str) -> CpuSet:
+    r"""Read a cpulist as files have it: with blanks after commas, or padded with NULs by tar.
+
+    Examples
+    --------
+    >>> read_cpulist("mq/0/cpu_list", "0, 20\n")
+    CpuSet('0,20')
+    """
+    try:
+        return CpuSet(text.strip("\0 \t\r\n").replace(", ", ","))
+    except CpuListError as error:
+        raise FormatError(where, str(error)) from None
+
+
+_MASK = re.compile(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{8}){0,1023}|[0-9a-fA-F]{9,4096}", re.ASCII)
+
+
+def read_mask(where: str, text: str) -> CpuSet:
+    r"""Read a cpumask in hexadecimal, in words of 32 bits as the kernel prints it.
+
+    Examples
+    --------
+    >>> read_mask("smp_affinity", "00,00100001\n")
+    CpuSet('0,20')
+    """
+    text = text.strip("\0 \t\r\n")
+    if not _MASK.fullmatch(text):
+        raise FormatError(where, f"{brief(text)} is no cpumask such as 00,00100001")
+    mask = int(text.replace(",", ""), 16)
+    if mask.bit_length() > MAX_CPUS:
+        raise FormatError(where, f"{brief(text)} names CPUs above the highest, {MAX_CPUS - 1}")
+    return CpuSet.from_mask(mask)
+
+
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+def read_number(where: str, text: str, most: int) -> int:
+    """Read a whole number from 0 to `most`."""
+    text = text.strip("\0 \t\r\n")
+    if not _NUMBER.fullmatch(text) or int(text) > most:
+        raise FormatError(where, f"{brief(text)} is no whole number from 0 to {most}")
+    return int(text)
+
+
+def read_cpu(where: str, text: str) -> int:
+    """Read the number of a CPU."""
+    return read_number(where, text, MAX_CPUS - 1)
+
+
+def read_node(where: str, text: str) -> int:
+    """Read the id of a NUMA node."""
+    return read_number(where, text, MAX_NODES - 1)
+
+
+def read_distances(where: str, words: list[str]) -> list[int]:
+    """Read a row of NUMA distances."""
+    if len(words) > MAX_DISTANCES:
+        raise FormatError(where, f"{len(words)} distances: at most {MAX_DISTANCES} are read")
+    return [read_number(where, word, 255) for word in words]
+
+
+def distinct(where: str, by_cpu: dict[int, CpuSet]) -> list[CpuSet]:
+    """Make the sets that CPUs are in (cores, clusters) out of what each CPU says of its own.
+
+    Raises
+    ------
+    FormatError
+        If a CPU is not in its own set, or two sets overlap without being the same.
+    """
+    owner: dict[int, CpuSet] = {}
+    found: dict[CpuSet, None] = {}
+    for cpu, cpus in sorted(by_cpu.items(), key=lambda pair: pair[0]):
+        if cpu not in cpus:
+            raise FormatError(f"{where} of CPU {cpu}", f"'{cpus}' does not name CPU {cpu} itself")
+        if cpus in found:
+            continue
+        found[cpus] = None
+        for member in cpus:
+            if member in owner:
+                raise FormatError(
+                    f"{where} of CPU {cpu}",
+                    f"CPU {member} is in {brief(cpus)} here, in {brief(owner[member])} elsewhere",
+                )
+            owner[member] = cpus
+    return sorted(found, key=lambda cpus: cpus.mask & -cpus.mask)
+
+
+def grouped(keys: dict[int, object]) -> list[CpuSet]:
+    """Put CPUs with the same key together; a key of None says that the CPU is in no group."""
+    members: dict[object, list[int]] = {}
+    for cpu, key in keys.items():
+        if key is not None:
+            members.setdefault(key, []).append(cpu)
+    return sorted(map(CpuSet, members.values()), key=lambda cpus: cpus.mask & -cpus.mask)
