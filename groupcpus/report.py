@@ -2,12 +2,14 @@
 """A run, or two side by side, as the text one would paste into a mail: plain ASCII, 72 columns."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from textwrap import wrap
+from typing import Any
 
 from groupcpus.cpuset import CpuSet
 from groupcpus.simulate import Run
 
-__all__ = ["WIDTH", "mail_text"]
+__all__ = ["WIDTH", "mail_text", "run_document"]
 
 WIDTH = 72
 
@@ -47,6 +49,38 @@ def mail_text(before: Run, after: Run) -> str:
         lines += [*_fold(f"{name} ({_setting(run)}):"), *_load(run), ""]
     lines += _comparison(before, after)
     return "\n".join(lines)
+
+
+def run_document(run: Run) -> dict[str, Any]:
+    """Give a run as a document for JSON: its setting, its figures and every interrupt.
+
+    Examples
+    --------
+    >>> from groupcpus import simulate
+    >>> document = run_document(simulate("D16plds_v6", revision="rotate-v2"))
+    >>> document["summary"]["histogram"], document["irqs"][0]["affinity"]
+    ({0: 8, 1: 4, 2: 4}, '0-2')
+    """
+    summary = asdict(run.summary)
+    return {
+        "revision": run.revision.name,
+        "irqchip": run.irqchip,
+        "probe": run.probe if isinstance(run.probe, str) else list(run.probe),
+        "spread_start": run.spread_start,
+        "summary": {key: value for key, value in summary.items() if key != "title"},
+        "irqs_per_cpu": dict(run.counts),
+        "irqs": [
+            {
+                "device": irq.device,
+                "queue": irq.queue,
+                "kind": irq.kind,
+                "affinity": str(irq.affinity),
+                "effective": irq.effective,
+                "spread_offset": irq.spread_offset,
+            }
+            for irq in run.interrupts
+        ],
+    }
 
 
 def _machine(run: Run) -> list[str]:

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line: what it prints, and that every error is one line and exit status 2."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from groupcpus.__main__ import COMMANDS, main
+from groupcpus.machines import load_machine, machine_names
+from groupcpus.report import mail_text
+from groupcpus.revisions import REVISIONS
+from groupcpus.simulate import simulate
+
+
+def printed(capsys, *arguments):
+    assert main(arguments) == 0
+    output = capsys.readouterr()
+    assert output.err == ""
+    return output.out
+
+
+def complaint(capsys, *arguments):
+    """Give the one line that a call with an error prints."""
+    status: object
+    try:
+        status = main(arguments)
+    except SystemExit as stop:  # argparse's way
+        status = stop.code
+    output = capsys.readouterr()
+    assert status == 2
+    assert output.out == ""
+    assert re.fullmatch(r"groupcpus: [^\n]+\n", output.err), output.err
+    return output.err.removeprefix("groupcpus: ").rstrip("\n")
+
+
+def test_run_prints_the_mail_text(capsys):
+    text = printed(capsys, "run", "L48s_v2", "--revision", "rotate-v2", "--irqchip", "x86")
+    runs = [simulate("L48s_v2", revision=name) for name in ("cluster", "rotate-v2")]
+    assert text == mail_text(*runs) + "\n"
+    assert "  32 CPUs serve 3 IRQs: " in text
+    assert "  16 CPUs serve 6 IRQs: " in text
+
+
+def test_every_option_reaches_the_run(capsys):
+    text = printed(
+        capsys,
+        *("run", "L48s_v2", "--revision", "rotate-next", "--before", "rotate-v2"),
+        *("--irqchip", "its", "--probe", "interleaved", "--spread-start", "0x10"),
+        *("--devices", "3", "--queues", "8"),
+    )
+    machine = load_machine("L48s_v2").with_devices(count=3, io_queues=8)
+    runs = [
+        simulate(machine, revision=name, irqchip="its", probe="interleaved", spread_start=16)
+        for name in ("rotate-v2", "rotate-next")
+    ]
+    assert text == mail_text(*runs) + "\n"
+
+
+def test_an_explicit_probe_order(capsys):
+    order = "nvme1:admin,nvme1:default,nvme0:admin,nvme0:default"
+    command = ("run", "D16plds_v6", "--revision", "rotate-v2", "--json", "--probe", order)
+    document = json.loads(printed(capsys, *command))
+    assert document["after"]["probe"] == order.split(",")
+    assert [irq["device"] for irq in document["after"]["irqs"][::6]] == ["nvme1", "nvme0"]
+    assert [irq["spread_offset"] for irq in document["after"]["irqs"][::6]] == [1, 3]
+
+
+def test_run_as_json(capsys):
+    command = ("run", "D16plds_v6", "--revision", "rotate-v2", "--json")
+    document = json.loads(printed(capsys, *command))
+    assert document["machine"] == "D16plds_v6"
+    for side, revision in (("before", "cluster"), ("after", "rotate-v2")):
+        run = simulate("D16plds_v6", revision=revision)
+        told = document[side]
+        assert told["revision"] == revision
+        assert told["irqchip"] == "gicv3"
+        assert told["summary"]["histogram"] == {
+            str(irqs): cpus for irqs, cpus in run.summary.histogram.items()
+        }
+        assert told["irqs_per_cpu"] == {str(cpu): irqs for cpu, irqs in run.counts.items()}
+        for row, (_, expected) in zip(told["irqs"], run.irqs.iterrows(), strict=True):
+            assert {key: expected[key] for key in row} == row
+
+
+def test_listings_name_everything(capsys):
+    for command, names in (("machines", machine_names()), ("revisions", list(REVISIONS))):
+        lines = printed(capsys, command).splitlines()
+        assert [line.split()[0] for line in lines] == names
+        assert [row["name"] for row in json.loads(printed(capsys, command, "--json"))] == names
+
+
+def test_the_machines_can_be_read_from_files(capsys, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\ntitle = "Mine"\narch = "arm64"\nirqchip = "its"\nsource = "made up"\n'
+        '[topology]\npossible = "0-3"\npresent = "0-3"\nnodes = { 0 = "0-3" }\n'
+        '[[devices]]\nkind = "nvme"\nio_queues = 4\n',
+        "utf-8",
+    )
+    text = printed(capsys, "run", str(path), "--revision", "numa")
+    assert text.startswith("mine: 4 CPUs in 1 node; 1 nvme with 4 queues\n")
+    path.write_text("name = 4\n", "utf-8")
+    assert complaint(capsys, "run", str(path), "--revision", "numa") == (
+        "mine.toml: name: 4; expected a text"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["walk"], "argument COMMAND: invalid choice: 'walk'"),
+        (["run"], "the following arguments are required: MACHINE, --revision"),
+        (["run", "L96as_v4"], "the following arguments are required: --revision"),
+        (["run", "L96", "--revision", "numa"], "machine 'L96': neither a file nor one of "),
+        (["run", "a\nb", "--revision", "numa"], "machine 'a\\nb': neither a file nor one of "),
+        (["run", "L96as_v4", "--revision", "v3"], "revision 'v3': expected one of numa, "),
+        (["run", "L96as_v4", "--revision", "numa", "--before", "é"], "revision '\\xe9': expected"),
+        (["run", "L96as_v4", "--revision", "numa", "--irqchip", "gic"], "irqchip 'gic': expected"),
+        (["run", "L96as_v4", "--revision", "numa", "--probe", "any"], "probe 'any': expected"),
+        (["run", "L96as_v4", "--revision", "numa", "--probe", "a:b"], "probe: there is no call"),
+        (
+            ["run", "L96as_v4", "--revision", "numa", "--spread-start", "-1"],
+            "argument --spread-start: -1: expected 0 to 4294967295",
+        ),
+        (
+            ["run", "L96as_v4", "--revision", "numa", "--devices", "9" * 5000],
+            "argument --devices: '9999",
+        ),
+        (["run", "L96as_v4", "--revision", "numa", "--devices", "-1"], "devices -1: expected"),
+        (["run", "L96as_v4", "--revision", "numa", "--queues", "0"], "io_queues 0: expected"),
+        (["run", "L96as_v4", "--revision", "numa", "--devices", "500"], "vector "),
+        (["machines", "all\nof them"], "unrecognized arguments: all of them"),
+    ],
+)
+def test_an_error_is_one_line_and_status_2(capsys, arguments, message):
+    line = complaint(capsys, *arguments)
+    assert line.startswith(message)
+    assert len(line) < 400
+
+
+def test_every_command_has_help(capsys):
+    for name, command in COMMANDS.items():
+        with pytest.raises(SystemExit, match="0"):
+            main([name, "--help"])
+        assert command.help in capsys.readouterr().out
+
+
+def module(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "groupcpus", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_as_a_process():
+    with module("run", "L96", "--revision", "numa") as process:
+        out, err = process.communicate()
+    assert process.returncode == 2
+    assert out == ""
+    assert err.startswith("groupcpus: machine 'L96': ")
+    assert err.count("\n") == 1
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    with module("run", "L96as_v4", "--revision", "rotate-v2", "--json") as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
