@@ -273,7 +273,8 @@ def capture_nodes(root: Root) -> "dict[str, Any]":
         if cpus is not None:
             nodes[name[4:]] = cpus
         row = (root.read(f"{node_dir}/{name}/distance") or "").split()
-        distances[name[4:]] = [int(number) for number in row if number.isdigit()]
+        if row and all(number.isdigit() for number in row):
+            distances[name[4:]] = [int(number) for number in row]
     listed = {cpu for cpus in nodes.values() for cpu in parse_list(cpus) or []}
     for cpu in parse_list(root.read("sys/devices/system/cpu/present")) or []:
         if cpu not in listed:
