@@ -204,9 +204,7 @@ def _node_borders(ax: Axes, frame: pd.DataFrame) -> None:
 def _heatmap(run: Run, ax: Axes | None, top: int | None) -> Axes:
     rows = _node_rows(run.machine.topology)
     ax = _axes(ax, 11, 1.2 + 0.22 * len(rows))
-    table = pd.DataFrame(
-        [[run.counts[cpu] for cpu in cpus] for _, cpus in rows], columns=range(len(rows[0][1]))
-    )
+    table = pd.DataFrame([{at: run.counts[cpu] for at, cpu in enumerate(cpus)} for _, cpus in rows])
     highest = max(top or 0, *run.counts.values(), 1)
     sns.heatmap(
         table,
@@ -520,7 +518,7 @@ def topology_map(
     Parameters
     ----------
     what : Run or Topology
-        A run is coloured by interrupts a CPU; a bare machine shows CPU numbers only.
+        A run is coloured by interrupts a CPU; a bare machine has CPU numbers in its circles.
     ax : Axes, optional
         Where to draw.
     top : int, optional
@@ -536,9 +534,11 @@ def topology_map(
     topology = what.machine.topology if isinstance(what, Run) else what
     graph = topology_graph(topology)
     layout = nested_layout(graph)
+    width, height = layout.width + 0.4, layout.height + 0.4
     if ax is None:
-        ax = _axes(None, 11, max(1.6, 11 * (layout.height + 0.9) / (layout.width + 0.4)))
-    ax.set(xlim=(-0.2, layout.width + 0.2), ylim=(-layout.height - 0.2, 0.7), aspect="equal")
+        inch = min(11 / width, 0.6)
+        ax = _axes(None, inch * width, inch * height)
+    ax.set(xlim=(-0.2, layout.width + 0.2), ylim=(-layout.height - 0.2, 0.2), aspect="equal")
     ax.set_axis_off()
     _draw_boxes(ax, graph, layout, run)
 
@@ -546,8 +546,7 @@ def topology_map(
     assert figure is not None
     box = ax.get_position()
     inches = min(
-        figure.get_figwidth() * box.width / (layout.width + 0.4),
-        figure.get_figheight() * box.height / (layout.height + 0.9),
+        figure.get_figwidth() * box.width / width, figure.get_figheight() * box.height / height
     )
     point = 72 * inches
     leaves = list(layout.places)
@@ -586,6 +585,8 @@ def topology_map(
             color=ink,
             fontsize=point * 0.38 / max(1, len(text) / 2.6),
         )
+        if run is None and groups is None:
+            continue  # the CPU number is inside already
         name = str(members[leaf])
         ax.text(
             x,
@@ -649,7 +650,7 @@ def _marks(
             marks[leaf] = (text, palette[inside[0] % 10] if inside else "white")
         return marks
     if run is None:
-        return dict.fromkeys(members, ("", "white"))
+        return {leaf: (str(cpus), "white") for leaf, cpus in members.items()}
     highest = max(top or 0, *run.counts.values(), 1)
     ramp = mpl.colormaps[COUNTS]
     marks = {}
