@@ -75,9 +75,17 @@ class Irqchip(Protocol):
         """
 
     def allocate(
-        self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
+        self,
+        masks: Iterable[CpuSet],
+        managed: bool | Sequence[bool] = True,
+        *,
+        seen: Self | None = None,
     ) -> list[Vector]:
-        """Allocate vectors, the first step of `assign`, which has the same parameters."""
+        """Allocate vectors, the first step of `assign`, which has the same parameters.
+
+        An irqchip that charges when it allocates may choose without a lock: `seen` is then a
+        `fork` in the state that the choice is made on, this one's when left out.
+        """
 
     def request(self, vector: Vector) -> int | None:
         """Pick the effective CPU of an allocated vector, the second step; None: shut down."""
@@ -113,7 +121,11 @@ class _Base:
         return [self.request(vector) for vector in self.allocate(masks, managed)]
 
     def allocate(
-        self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
+        self,
+        masks: Iterable[CpuSet],
+        managed: bool | Sequence[bool] = True,
+        *,
+        seen: Self | None = None,
     ) -> list[Vector]:
         """Allocate vectors; see `Irqchip.allocate`."""
         bits = [mask.mask for mask in masks]
@@ -183,7 +195,11 @@ class VectorMatrix(_Base):
             raise
 
     def allocate(
-        self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
+        self,
+        masks: Iterable[CpuSet],
+        managed: bool | Sequence[bool] = True,
+        *,
+        seen: Self | None = None,
     ) -> list[Vector]:
         """Allocate vectors, and reserve the managed ones; see `Irqchip.allocate`."""
         vectors = super().allocate(masks, managed)
@@ -282,11 +298,15 @@ class InterruptTranslationService(_Base):
         self.charges = {True: [0] * count, False: [0] * count}
 
     def allocate(
-        self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
+        self,
+        masks: Iterable[CpuSet],
+        managed: bool | Sequence[bool] = True,
+        *,
+        seen: Self | None = None,
     ) -> list[Vector]:
         """Allocate vectors, and charge each to a CPU; see `Irqchip.allocate`."""
         return [
-            vector._replace(charged=self._charge(self.online, vector.managed))
+            vector._replace(charged=self._charge(self.online, vector.managed, seen or self))
             for vector in super().allocate(masks, managed)
         ]
 
@@ -297,7 +317,7 @@ class InterruptTranslationService(_Base):
             return None  # never started, so the charge of the allocation stays
         if vector.charged is not None:
             self.charges[vector.managed][vector.charged] -= 1
-        return self._charge(candidates, vector.managed)
+        return self._charge(candidates, vector.managed, self)
 
     def fork(self) -> Self:
         """Give a copy in the same state; see `Irqchip.fork`."""
@@ -305,10 +325,9 @@ class InterruptTranslationService(_Base):
         twin.charges = {managed: counts[:] for managed, counts in self.charges.items()}
         return twin
 
-    def _charge(self, candidates: int, managed: bool) -> int:
-        counts = self.charges[managed]
-        cpu = min(cpus_of(candidates), key=counts.__getitem__)
-        counts[cpu] += 1
+    def _charge(self, candidates: int, managed: bool, seen: Self) -> int:
+        cpu = min(cpus_of(candidates), key=seen.charges[managed].__getitem__)
+        self.charges[managed][cpu] += 1
         return cpu
 
 
