@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import ipywidgets as widgets
+from matplotlib.figure import Figure
 
 from groupcpus.devices import PROBE_ORDERS
 from groupcpus.errors import GroupCpusError
@@ -22,57 +23,59 @@ from groupcpus.report import mail_text
 from groupcpus.revisions import REVISIONS
 from groupcpus.simulate import Run, simulate
 
-__all__ = ["Explorer", "explorer"]
+__all__ = ["Explorer", "Panel", "explorer"]
 
 MAX_DEVICES = 24
 _UINT_MAX = 0xFFFFFFFF
 
 
-class Explorer(widgets.VBox):
-    """Two runs of a machine, before and after, that follow their controls.
+class Panel(widgets.VBox):
+    """Controls on top; an error, a picture and a text below, which follow them.
 
     Parameters
     ----------
-    machine : Machine
-        What to explore.
+    controls : dict of str to Widget
+        The inputs.
+    columns : list of list of str
+        Their names, column by column.
 
     Attributes
     ----------
     controls : dict of str to Widget
-        The inputs: ``devices``, ``queues``, ``before``, ``after``, ``irqchip``, ``probe`` and
-        ``spread_start``.  Setting a ``.value`` redraws at once.
+        The inputs.  Setting a ``.value`` redraws at once.
     text : str
-        What is shown, as a mail would tell it.
+        What is shown, in words.
     picture : bytes
         What is shown, as PNG.
     error : str
         Why the last change could not be shown; empty if it could.
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.controls = _controls(machine)
+    def __init__(self, controls: dict[str, Any], columns: list[list[str]]) -> None:
+        self.controls = controls
         self.text = ""
         self.picture = b""
         self.error = ""
-        self._comparison: Comparison | None = None
         self._held = False
         self._picture_view = widgets.HTML()
         self._text_view = widgets.HTML()
         self._error_view = widgets.HTML(layout=widgets.Layout(min_height="1.6em"))
-        names = [["devices", "queues", "spread_start"], ["before", "after"], ["irqchip", "probe"]]
-        columns = [widgets.VBox([self.controls[name] for name in column]) for column in names]
+        boxes = [widgets.VBox([controls[name] for name in column]) for column in columns]
         super().__init__(
             [
-                widgets.HBox(columns, layout=widgets.Layout(flex_flow="row wrap")),
+                widgets.HBox(boxes, layout=widgets.Layout(flex_flow="row wrap")),
                 self._error_view,
                 self._picture_view,
                 self._text_view,
             ]
         )
-        for control in self.controls.values():
+        for control in controls.values():
             control.observe(self._changed, names="value")
         self.redraw()
+
+    def shown(self) -> tuple[Figure, str, str]:
+        """Make what the controls ask for: the picture, its text, and the picture in a sentence."""
+        raise NotImplementedError
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -93,6 +96,63 @@ class Explorer(widgets.VBox):
         finally:
             self._held = False
         self.redraw()
+
+    def redraw(self) -> None:
+        """Show what the controls ask for; when it cannot be, say why and keep the last picture."""
+        try:
+            figure, text, sentence = self.shown()
+        except GroupCpusError as error:
+            self.error = str(error)
+        else:
+            self.error = ""
+            self._show(figure, text, sentence)
+        shown = f'<b role="alert">{html.escape(self.error)}</b>' if self.error else ""
+        self._error_view.value = shown
+
+    def _show(self, figure: Figure, text: str, sentence: str) -> None:
+        self.picture = to_png(figure)
+        self.text = text
+        width, height = figure.get_size_inches() * 100
+        self._picture_view.value = (
+            f'<img alt="{html.escape(sentence)}" width="{width:.0f}" height="{height:.0f}" '
+            f'style="max-width:100%;height:auto" '
+            f'src="data:image/png;base64,{_encoded(self.picture)}">'
+        )
+        self._text_view.value = (
+            f'<pre style="line-height:1.3;overflow-x:auto">{html.escape(self.text)}</pre>'
+        )
+
+    def _changed(self, change: Any) -> None:
+        if not self._held:
+            self.redraw()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """Offer the live panel, and its picture and text to viewers that know no widgets."""
+        bundle = dict(super()._repr_mimebundle_(**kwargs))
+        bundle["text/plain"] = self.text
+        bundle["image/png"] = _encoded(self.picture)
+        return bundle
+
+
+class Explorer(Panel):
+    """Two runs of a machine, before and after, that follow their controls.
+
+    Its controls are ``devices``, ``queues``, ``before``, ``after``, ``irqchip``, ``probe`` and
+    ``spread_start``; its text tells what is shown as a mail would.
+
+    Parameters
+    ----------
+    machine : Machine
+        What to explore.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._comparison: Comparison | None = None
+        super().__init__(
+            _controls(machine),
+            [["devices", "queues", "spread_start"], ["before", "after"], ["irqchip", "probe"]],
+        )
 
     def runs(self) -> tuple[Run, Run]:
         """Simulate what the controls ask for: before and after.
@@ -116,46 +176,15 @@ class Explorer(widgets.VBox):
         )
         return before, after
 
-    def redraw(self) -> None:
-        """Show what the controls ask for; when it cannot be, say why and keep the last picture."""
-        try:
-            before, after = self.runs()
-        except GroupCpusError as error:
-            self.error = str(error)
-        else:
-            self.error = ""
-            self._show(before, after)
-        shown = f'<b role="alert">{html.escape(self.error)}</b>' if self.error else ""
-        self._error_view.value = shown
-
-    def _show(self, before: Run, after: Run) -> None:
+    def shown(self) -> tuple[Figure, str, str]:
+        """Compare the two runs."""
+        before, after = self.runs()
         if self._comparison is None:
             self._comparison = Comparison(before, after)
         else:
             self._comparison.draw(before, after)
-        self.picture = to_png(self._comparison.figure)
-        self.text = mail_text(before, after)
-        width, height = self._comparison.figure.get_size_inches() * 100
-        alt = html.escape(f"IRQs per CPU. Before: {before.summary}. After: {after.summary}.")
-        self._picture_view.value = (
-            f'<img alt="{alt}" width="{width:.0f}" height="{height:.0f}" '
-            f'style="max-width:100%;height:auto" '
-            f'src="data:image/png;base64,{_encoded(self.picture)}">'
-        )
-        self._text_view.value = (
-            f'<pre style="line-height:1.3;overflow-x:auto">{html.escape(self.text)}</pre>'
-        )
-
-    def _changed(self, change: Any) -> None:
-        if not self._held:
-            self.redraw()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """Offer the live panel, and its picture and text to viewers that know no widgets."""
-        bundle = dict(super()._repr_mimebundle_(**kwargs))
-        bundle["text/plain"] = self.text
-        bundle["image/png"] = _encoded(self.picture)
-        return bundle
+        sentence = f"IRQs per CPU. Before: {before.summary}. After: {after.summary}."
+        return self._comparison.figure, mail_text(before, after), sentence
 
 
 def _encoded(picture: bytes) -> str:
