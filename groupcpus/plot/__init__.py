@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Pictures of machines and runs.
+
+Every function draws on the Axes it is given, or on a Figure of its own, and returns the Axes; none
+uses pyplot.  CPUs are OS CPU numbers everywhere.  Colours are safe for colour-blind readers and
+never the only mark: counts are also numbers or heights, hot CPUs also hatched or ringed.
+"""
+
+from groupcpus.plot.base import HOT, to_png, to_svg
+from groupcpus.plot.loads import Comparison, compare, distribution, irqs_per_cpu
+from groupcpus.plot.maps import (
+    MAX_CIRCLES,
+    Layout,
+    nested_layout,
+    topology_graph,
+    topology_legend,
+    topology_map,
+)
+
+__all__ = [
+    "HOT",
+    "MAX_CIRCLES",
+    "Comparison",
+    "Layout",
+    "compare",
+    "distribution",
+    "irqs_per_cpu",
+    "nested_layout",
+    "to_png",
+    "to_svg",
+    "topology_graph",
+    "topology_legend",
+    "topology_map",
+]
