@@ -7,6 +7,7 @@ never the only mark: counts are also numbers or heights, hot CPUs also hatched o
 """
 
 from groupcpus.plot.base import HOT, to_png, to_svg
+from groupcpus.plot.deals import DealState, deal_frame, deal_state
 from groupcpus.plot.loads import Comparison, compare, distribution, irqs_per_cpu
 from groupcpus.plot.maps import (
     MAX_CIRCLES,
@@ -21,8 +22,11 @@ __all__ = [
     "HOT",
     "MAX_CIRCLES",
     "Comparison",
+    "DealState",
     "Layout",
     "compare",
+    "deal_frame",
+    "deal_state",
     "distribution",
     "irqs_per_cpu",
     "nested_layout",

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How one call deals the CPUs of a machine to groups, decision by decision."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from textwrap import fill
+
+from matplotlib.axes import Axes
+
+from groupcpus.cpuset import CpuSet
+from groupcpus.grouping import (
+    Allotted,
+    ClusterAttempt,
+    Dealt,
+    Respread,
+    RoundRobin,
+    StageStart,
+    Step,
+)
+from groupcpus.plot.maps import topology_map
+from groupcpus.topology import Topology
+
+
+@dataclass
+class DealState:
+    """What is decided after some records of `groupcpus.explain`."""
+
+    sentence: str = "nothing is decided yet"
+    """The last decision."""
+    numgrps: int = 0
+    groups: list[CpuSet] = field(default_factory=list)
+    """The CPUs each group has so far."""
+    node_groups: dict[int, int] = field(default_factory=dict)
+    """How many groups each node was allotted in this stage."""
+    cluster_groups: dict[CpuSet, int] = field(default_factory=dict)
+    """How many groups each cluster was allotted in this stage."""
+    stage: CpuSet = field(default_factory=CpuSet)
+    """The CPUs that this stage deals."""
+    focus: CpuSet = field(default_factory=CpuSet)
+    """The CPUs that the last decision was about."""
+
+
+def deal_state(topology: Topology, steps: Sequence[Step]) -> DealState:
+    """Add up the records of `groupcpus.explain`, from the first on.
+
+    Parameters
+    ----------
+    topology : Topology
+        The machine that was explained.
+    steps : sequence of Step
+        All records or the first few.
+
+    Returns
+    -------
+    DealState
+
+    Examples
+    --------
+    >>> from groupcpus.grouping import explain
+    >>> machine = Topology.uniform(nodes=1, cpus_per_node=6, threads=2, cluster=4)
+    >>> _, steps = explain(machine, 2, revision="cluster")
+    >>> state = deal_state(machine, steps[:5])
+    >>> state.sentence
+    'group 0: CPUs 4, 5 of cluster 4-5'
+    >>> [str(cpus) for cpus in state.groups], state.node_groups, str(state.focus)
+    (['4-5', ''], {0: 2}, '4-5')
+    """
+    state = DealState()
+    first_group = 0
+    clusters: tuple[CpuSet, ...] = ()
+    for step in steps:
+        state.sentence = str(step)
+        if isinstance(step, StageStart):
+            state.numgrps = step.numgrps
+            state.groups = state.groups or [CpuSet()] * step.numgrps
+            state.stage = state.focus = step.cpus
+            state.node_groups, state.cluster_groups = {}, {}
+            first_group = step.first_group
+        elif isinstance(step, RoundRobin):
+            for at, node in enumerate(step.nodes):
+                group = (first_group + at % step.numgrps) % step.numgrps
+                state.groups[group] |= topology.nodes[node] & state.stage
+            state.focus = state.stage
+        elif isinstance(step, Allotted | Respread):
+            if isinstance(step, Allotted):
+                counts = {share.id: share.ngroups for share in step.shares}
+            else:
+                counts = dict(zip(step.ids, step.after, strict=True))
+            if step.node is None:
+                state.node_groups |= counts
+                state.focus = state.stage
+            else:
+                state.cluster_groups |= {clusters[at]: count for at, count in counts.items()}
+                state.focus = topology.nodes[step.node] & state.stage
+        elif isinstance(step, ClusterAttempt):
+            clusters = step.clusters
+            state.focus = topology.nodes[step.node] & state.stage
+        elif isinstance(step, Dealt):
+            state.focus = CpuSet(step.cpus)
+            state.groups[step.group] |= state.focus
+    return state
+
+
+def deal_frame(
+    topology: Topology, steps: Sequence[Step], upto: int, ax: Axes | None = None
+) -> Axes:
+    """Draw what is decided after the first `upto` records of `groupcpus.explain`.
+
+    Each CPU has the number and colour of its group; the title is the last decision.
+
+    Parameters
+    ----------
+    topology : Topology
+        The machine that was explained.
+    steps : sequence of Step
+        All records.
+    upto : int
+        How many of them have happened, 0 to all.
+    ax : Axes, optional
+        Where to draw; what was there is cleared.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from groupcpus.grouping import explain
+    >>> machine = Topology.uniform(nodes=1, cpus_per_node=6, threads=2, cluster=4)
+    >>> _, steps = explain(machine, 2, revision="cluster")
+    >>> print(deal_frame(machine, steps, 5).get_title(loc="left"))
+    5 of 6 - group 0: CPUs 4, 5 of cluster 4-5
+    """
+    state = deal_state(topology, steps[:upto])
+    if ax is not None:
+        ax.clear()
+    ax = topology_map(topology, ax, groups=state.groups)
+    title = fill(f"{upto} of {len(steps)} - {state.sentence}", 90, max_lines=3, placeholder=" ...")
+    ax.set_title(title, fontsize=9, loc="left")
+    return ax

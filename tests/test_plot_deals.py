@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Frames of a deal add up to what the call returns."""
+
+import pytest
+
+from groupcpus import Topology, plot
+from groupcpus.grouping import explain
+
+ABSENT = {
+    "nodes": {"0": "0-3,8-9", "1": "4-7,10-11"},
+    "siblings": ["0-1", "2-3", "4-5", "6-7", "8-9", "10-11"],
+    "possible": "0-11",
+    "present": "0-7",
+}
+MACHINES = {
+    "two nodes": Topology.uniform(nodes=2, cpus_per_node=8, threads=2, cluster=4),
+    "absent CPUs": Topology.from_dict(ABSENT),
+}
+
+
+@pytest.mark.parametrize("revision", ["numa", "cluster", "rotate-v2", "rotate-next"])
+@pytest.mark.parametrize("numgrps", [1, 2, 3, 5, 8, 11, 14])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_last_state_is_the_grouping(machine, numgrps, revision):
+    topology = MACHINES[machine]
+    grouping, steps = explain(topology, numgrps, revision=revision, spread_offset=3)
+    assert tuple(plot.deal_state(topology, steps).groups) == grouping.masks
+
+
+def test_states_only_grow_and_each_deal_is_the_focus():
+    topology = MACHINES["absent CPUs"]
+    _, steps = explain(topology, 5, revision="rotate-v2", spread_offset=1)
+    before = plot.deal_state(topology, steps[:1])
+    for upto in range(2, len(steps) + 1):
+        state = plot.deal_state(topology, steps[:upto])
+        assert all(old <= new for old, new in zip(before.groups, state.groups, strict=True))
+        new = {cpu for at, cpus in enumerate(state.groups) for cpu in cpus - before.groups[at]}
+        assert new in (set(), set(state.focus))
+        before = state
+
+
+def test_a_frame_numbers_the_cpus_dealt_so_far_and_says_why():
+    topology = MACHINES["two nodes"]
+    _, steps = explain(topology, 3, revision="cluster")
+    ax = plot.deal_frame(topology, steps, 4)
+    assert str(steps[3]) in ax.get_title(loc="left").replace("\n", " ")
+    assert [text.get_text() for text in ax.texts].count("0") == 8 + 1  # and the label of CPU 0
+    assert plot.deal_frame(topology, steps, len(steps), ax) is ax
+    assert len([text for text in ax.texts if text.get_text() in {"0", "1", "2"}]) == 16 + 3
