@@ -10,7 +10,7 @@ settings.register_profile(
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=150,
+    max_examples=100,
     suppress_health_check=[HealthCheck.too_slow],  # says nothing of the code on a busy machine
 )
 # HYPOTHESIS_PROFILE=search looks at other examples in every run, and at many more of them.
