@@ -11,15 +11,16 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 from groupcpus.cpuset import _brief
-from groupcpus.errors import GroupCpusError
+from groupcpus.errors import GroupCpusError, RequestError
 from groupcpus.irqchip import IRQCHIPS
 from groupcpus.machines import load_machine, machine_names
 from groupcpus.report import mail_text, run_document
 from groupcpus.revisions import REVISIONS
-from groupcpus.simulate import simulate
+from groupcpus.simulate import Run, simulate
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -140,6 +141,15 @@ def _probe(text: str) -> str | list[str]:
     return text.split(",") if ":" in text else text
 
 
+def _picture_file(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".png", ".svg"):
+        raise argparse.ArgumentTypeError(
+            f"{_brief(text)}: expected a name that ends in .png or .svg"
+        )
+    return path
+
+
 def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a text")
 
@@ -173,6 +183,12 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--devices", type=_whole, metavar="N", help="this many of the main devices")
     parser.add_argument("--queues", type=_whole, metavar="N", help="this many I/O queues on each")
+    parser.add_argument(
+        "--picture",
+        type=_picture_file,
+        metavar="FILE",
+        help="also draw both, as FILE.png or FILE.svg (needs the lab extra)",
+    )
     _add_json(parser)
 
 
@@ -190,10 +206,21 @@ def _run(args: argparse.Namespace) -> str:
         )
         for revision in (args.before, args.revision)
     )
+    if args.picture:
+        _draw(args.picture, before, after)
     if args.json:
         runs = {"before": run_document(before), "after": run_document(after)}
         return _json({"machine": machine.name, **runs})
     return mail_text(before, after)
+
+
+def _draw(path: Path, before: Run, after: Run) -> None:
+    try:
+        from groupcpus import plot
+    except ImportError as error:
+        raise RequestError(f"--picture needs the lab extra: {error}") from None
+    figure = plot.compare(before, after)
+    path.write_bytes(plot.to_svg(figure) if path.suffix == ".svg" else plot.to_png(figure))
 
 
 def _machines(args: argparse.Namespace) -> str:

@@ -176,3 +176,19 @@ def test_a_reader_that_leaves_early_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(("name", "start"), [("two.png", b"\x89PNG"), ("two.svg", b"<?xml")])
+def test_run_draws_a_picture(tmp_path, capsys, name, start):
+    picture = tmp_path / name
+    command = ["run", "D16plds_v6", "--revision", "rotate-v2", "--picture", str(picture)]
+    assert main(command) == 0
+    assert picture.read_bytes().startswith(start)
+    assert capsys.readouterr().out.startswith("D16plds_v6")
+
+
+def test_run_refuses_other_kinds_of_picture(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "D16plds_v6", "--revision", "rotate-v2", "--picture", "two.gif"])
+    assert stopped.value.code == 2
+    assert "'two.gif': expected a name that ends in .png or .svg" in capsys.readouterr().err
