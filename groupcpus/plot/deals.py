@@ -106,7 +106,8 @@ def deal_frame(
 ) -> Axes:
     """Draw what is decided after the first `upto` records of `groupcpus.explain`.
 
-    Each CPU has the number and colour of its group; the title is the last decision.
+    Each CPU has the number and colour of its group; those that the last decision was about have
+    a black rim; the title is the decision.
 
     Parameters
     ----------
@@ -134,7 +135,8 @@ def deal_frame(
     state = deal_state(topology, steps[:upto])
     if ax is not None:
         ax.clear()
-    ax = topology_map(topology, ax, groups=state.groups)
+    captions = {node: f", {count} of the groups" for node, count in state.node_groups.items()}
+    ax = topology_map(topology, ax, groups=state.groups, focus=state.focus, captions=captions)
     title = fill(f"{upto} of {len(steps)} - {state.sentence}", 90, max_lines=3, placeholder=" ...")
     ax.set_title(title, fontsize=9, loc="left")
     return ax

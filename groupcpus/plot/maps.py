@@ -180,6 +180,8 @@ def topology_map(
     *,
     top: int | None = None,
     groups: Sequence[CpuSet] | None = None,
+    focus: CpuSet | None = None,
+    captions: Mapping[int, str] | None = None,
 ) -> Axes:
     """Draw a machine: nodes and clusters as boxes, CPUs as circles with their interrupts inside.
 
@@ -196,6 +198,10 @@ def topology_map(
         The count with the darkest colour, so that several pictures share the scale.
     groups : sequence of CpuSet, optional
         Colour by these groups and write their numbers inside instead.
+    focus : CpuSet, optional
+        CPUs to draw with a thick black rim.
+    captions : mapping of int to str, optional
+        What to add to the label of each node.
 
     Returns
     -------
@@ -211,7 +217,7 @@ def topology_map(
         ax = axes_of(None, inch * width, inch * height)
     ax.set(xlim=(-0.2, layout.width + 0.2), ylim=(-layout.height - 0.2, 0.2), aspect="equal")
     ax.set_axis_off()
-    _draw_boxes(ax, graph, layout, run)
+    _draw_boxes(ax, graph, layout, run, captions or {})
 
     figure = ax.get_figure(root=True)
     assert figure is not None
@@ -235,13 +241,15 @@ def topology_map(
     marks = _marks(members, run, groups, top)
     hot = run is not None and groups is None
     rings = [HOT if hot and _is_hot(run, members[leaf]) else "0.35" for leaf in leaves]
+    if focus:
+        rings = ["black" if members[leaf] & focus else "0.35" for leaf in leaves]
     nx.draw_networkx_nodes(
         siblings,
         layout.places,
         node_size=(point * 0.80) ** 2,
         node_color=[marks[leaf][1] for leaf in leaves],
         edgecolors=rings,
-        linewidths=[point * 0.085 if ring == HOT else point * 0.02 for ring in rings],
+        linewidths=[point * 0.02 if ring == "0.35" else point * 0.085 for ring in rings],
         ax=ax,
     )
     for leaf, (x, y) in layout.places.items():
@@ -271,7 +279,13 @@ def topology_map(
     return ax
 
 
-def _draw_boxes(ax: Axes, graph: nx.DiGraph, layout: Layout, run: Run | None) -> None:
+def _draw_boxes(
+    ax: Axes,
+    graph: nx.DiGraph,
+    layout: Layout,
+    run: Run | None,
+    captions: Mapping[int, str],
+) -> None:
     for vertex, pieces in layout.boxes.items():
         is_node = graph.nodes[vertex]["level"] == "node"
         for left, bottom, right, upper in pieces:
@@ -293,6 +307,7 @@ def _draw_boxes(ax: Axes, graph: nx.DiGraph, layout: Layout, run: Run | None) ->
             label = f"node {vertex[1]}: {len(cpus)} CPUs"
             if run is not None:
                 label += f", {sum(run.counts[cpu] for cpu in cpus)} IRQs"
+            label += captions.get(vertex[1], "")
             ax.text(left + 0.35, upper - 0.45, label, va="center", fontsize=9, fontweight="bold")
 
 
