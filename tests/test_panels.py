@@ -7,7 +7,8 @@ import gc
 import pytest
 from matplotlib.figure import Figure
 
-from groupcpus import load_machine, panels, simulate
+from groupcpus import REVISIONS, Revision, group_cpus_evenly, load_machine, panels, simulate
+from groupcpus.errors import RequestError
 from groupcpus.report import mail_text
 
 CONTROLS = {"devices", "queues", "before", "after", "irqchip", "probe", "spread_start"}
@@ -103,3 +104,47 @@ def test_moving_sliders_leaks_no_figure_and_no_observer(panel):
         panel.controls["devices"].value = value
     assert figures() == before
     assert len(panel.controls["devices"]._trait_notifiers["value"]["change"]) == observers
+
+
+@pytest.fixture
+def steps():
+    return panels.stepper(load_machine("xeon_e_40cpu").topology, 11)
+
+
+def test_the_stepper_ends_with_the_groups_that_the_engine_gives(steps):
+    assert steps.text == "0 of 15: nothing is decided yet\ngroups so far: none"
+    steps.controls["step"].value = steps.controls["step"].max
+    masks = group_cpus_evenly(steps.topology, 11, revision="cluster").masks
+    listed = ", ".join(f"{group}: {cpus}" for group, cpus in enumerate(masks))
+    assert steps.text.splitlines()[-1] == f"groups so far: {listed}"
+
+
+@pytest.mark.parametrize(
+    ("control", "value"),
+    [("step", 9), ("queues", 7), ("revision", REVISIONS["numa"]), ("spread_offset", 3)],
+)
+def test_every_control_of_the_stepper_changes_what_is_shown(steps, control, value):
+    with steps.hold():
+        steps.controls["revision"].value = REVISIONS["rotate-v2"]
+        steps.controls["step"].value = 12
+    text, picture = steps.text, steps.picture
+    steps.controls[control].value = value
+    assert steps.error == ""
+    assert steps.text != text
+    assert steps.picture != picture
+
+
+def test_fewer_decisions_move_the_step_back_to_the_last_one(steps):
+    steps.controls["step"].value = 15
+    steps.controls["queues"].value = 1
+    assert steps.text == "2 of 2: 1 groups for 1 nodes: whole nodes in turn, 0\n" + (
+        "groups so far: 0: 0-39"
+    )
+
+
+def test_a_revision_of_ones_own_can_be_stepped_through():
+    mine = Revision("mine", "nowhere", "clusters are ignored", cluster_aware=False)
+    panel = panels.stepper(load_machine("xeon_e_40cpu").topology, 11, mine)
+    assert panel.controls["revision"].value is mine
+    with pytest.raises(RequestError, match="revision 'none'"):
+        panels.stepper(load_machine("xeon_e_40cpu").topology, 11, "none")
