@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
+from groupcpus.cpuset import _brief
 from groupcpus.errors import RequestError
 
 __all__ = [
@@ -166,13 +167,18 @@ def respread_over_smallest(
 
 
 def _place_extras(
-    ncpus: Sequence[int], ngroups: Sequence[int], base: list[int], spread_offset: int
+    ncpus: Sequence[int],
+    ngroups: Sequence[int],
+    base: list[int],
+    spread_offset: int,
+    stride: int | None = None,
 ) -> list[int]:
     """Place the groups that `base` leaves over: first in strides, then wherever there is room."""
     count = len(base)
     placed = list(base)
     extras = sum(ngroups) - sum(base)
-    stride = count // extras if 0 < extras < count else 1
+    if stride is None:
+        stride = count // extras if 0 < extras < count else 1
     start = spread_offset % count
     for i in range(count):
         at = (start + i * stride) % count
@@ -360,5 +366,5 @@ def get_revision(revision: str | Revision) -> Revision:
     if isinstance(revision, Revision):
         return revision
     if not isinstance(revision, str) or revision not in REVISIONS:
-        raise RequestError(f"revision {revision!r}: expected one of {', '.join(REVISIONS)}")
+        raise RequestError(f"revision {_brief(revision)}: expected one of {', '.join(REVISIONS)}")
     return REVISIONS[revision]
