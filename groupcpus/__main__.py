@@ -14,10 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from groupcpus.claims import check_claims, claims_document, claims_table, claims_text
 from groupcpus.cpuset import _brief
 from groupcpus.errors import GroupCpusError, RequestError
 from groupcpus.irqchip import IRQCHIPS
 from groupcpus.machines import load_machine, machine_names
+from groupcpus.replay import KINDS, recording_names, replay
 from groupcpus.report import mail_text, run_document
 from groupcpus.revisions import REVISIONS
 from groupcpus.simulate import Run, simulate
@@ -255,6 +257,47 @@ def _revisions(args: argparse.Namespace) -> str:
     return _table([(row["name"], f"{row['summary']}; {row['kernel']}") for row in rows])
 
 
+def _claims_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--id", metavar="ID", help="one claim in full, such as R5 or R5b")
+    _add_json(parser)
+
+
+def _claims(args: argparse.Namespace) -> str:
+    results = check_claims(args.id)
+    if args.json:
+        return _json(claims_document(results))
+    return claims_text(results) if args.id else claims_table(results)
+
+
+def _replay_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "recordings", nargs="*", metavar="NAME", help="a recording's name, or a file"
+    )
+    parser.add_argument("--all", action="store_true", help="replay all that ship, and list them")
+    _add_json(parser)
+
+
+def _replay(args: argparse.Namespace) -> str:
+    names = recording_names() if args.all else args.recordings
+    if not names:
+        raise RequestError("replay: expected --all or recordings by name; --all lists them")
+    replays = [replay(name) for name in names]
+    if args.json:
+        return _json([replayed.document() for replayed in replays])
+    lines = []
+    for replayed in replays:
+        lines.append(str(replayed))
+        lines += [f"  {row}" for row in replayed.rows if not row.match]
+    if len(replays) > 1:
+        totals = {kind: [replayed.count(kind) for replayed in replays] for kind in KINDS}
+        sums = (
+            f"{kind} {sum(right for right, _ in pairs)}/{sum(all_ for _, all_ in pairs)}"
+            for kind, pairs in totals.items()
+        )
+        lines.append(f"{len(replays)} recordings: {', '.join(sums)}")
+    return "\n".join(lines)
+
+
 def _json(document: Any) -> str:
     return json.dumps(document, indent=1)
 
@@ -266,7 +309,11 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
 
 COMMANDS: dict[str, Command] = {
     "run": Command("Probe a machine under two revisions and compare.", _run_arguments, _run),
+    "claims": Command(
+        "Compute what the mails assert, and judge each claim.", _claims_arguments, _claims
+    ),
     "machines": Command("List the machines.", _add_json, _machines),
+    "replay": Command("Predict what recorded kernels did.", _replay_arguments, _replay),
     "revisions": Command("List the versions of group_cpus_evenly().", _add_json, _revisions),
 }
 
