@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "KINDS",
+    "MAX_STATES",
     "Interleaving",
     "RecordedDevice",
     "Recording",
@@ -47,6 +49,7 @@ __all__ = [
     "revision_of_release",
 ]
 
+KINDS = ("mask", "map", "effective", "admin")
 MAX_STATES = 200_000
 
 _MAX_BYTES = 4 << 20
@@ -345,11 +348,6 @@ def _order(where: str, runs: object, devices: Sequence[RecordedDevice]) -> tuple
     return tuple(steps)
 
 
-def _version(release: str) -> tuple[int, int]:
-    match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})(?![0-9])", release)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
 def revision_of_release(release: str) -> Revision:
     """Tell which version of `group_cpus_evenly` a kernel release has.
 
@@ -367,7 +365,8 @@ def revision_of_release(release: str) -> Revision:
     >>> [revision_of_release(release).name for release in ("6.1.0-57-amd64", "6.12.117", "7.3.4")]
     ['numa-single-pop', 'numa', 'cluster']
     """
-    version = _version(release)
+    match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})(?![0-9])", release)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
     if version < (5, 5):
         raise RequestError(f"kernel {_brief(release)}: expected a release from 5.5 on")
     if version >= (7, 0):
@@ -394,7 +393,9 @@ def isolated_cpus(cmdline: str, possible: CpuSet) -> tuple[CpuSet, CpuSet]:
     Notes
     -----
     Source: ``housekeeping_isolcpus_setup()`` in kernel/sched/isolation.c, and ``cpu_is_isolated()``
-    as ``blk_mq_map_swqueue()`` uses it, Linux 6.12.
+    as ``blk_mq_map_swqueue()`` uses it, Linux 6.12.  Queue maps leave isolated CPUs out from 6.10
+    on (commit a46c27026da1, "blk-mq: don't schedule block kworker on isolated CPUs") and in later
+    stable releases of 6.1; before, they kept them.
 
     Examples
     --------
@@ -647,6 +648,12 @@ class Row:
         """Whether the prediction came true."""
         return self.predicted == self.recorded
 
+    def __str__(self) -> str:
+        return (
+            f"{self.phase} {self.device} {self.kind} {self.queue}: predicted {self.predicted} "
+            f"({self.basis}), recorded {self.recorded}"
+        )
+
 
 @dataclass(frozen=True)
 class Replay:
@@ -688,12 +695,21 @@ class Replay:
         """Whether every prediction came true."""
         return all(row.match for row in self.rows)
 
+    def document(self) -> dict[str, Any]:
+        """Give the result as JSON knows it: counts, the search's end, and what did not match."""
+        return {
+            "name": self.recording.name,
+            "kernel": self.recording.kernel,
+            "revision": self.revision.name,
+            "irqchip": self.recording.irqchip,
+            "matched": {kind: list(self.count(kind)) for kind in KINDS},
+            "boot": str(self.interleaving),
+            "mismatches": [str(row) for row in self.rows if not row.match],
+        }
+
     def __str__(self) -> str:
-        counts = (f"{kind} {'/'.join(map(str, self.count(kind)))}" for kind in _KINDS)
+        counts = (f"{kind} {'/'.join(map(str, self.count(kind)))}" for kind in KINDS)
         return f"{self.recording.name}: {', '.join(counts)}; boot: {self.interleaving}"
-
-
-_KINDS = ("mask", "map", "effective", "admin")
 
 
 def replay(
@@ -745,8 +761,6 @@ class _Prediction:
         self.revision = revision
         possible = recording.topology.possible
         self.isolated, self.unmapped = isolated_cpus(recording.cmdline, possible)
-        if _version(recording.kernel) < (6, 10):
-            self.unmapped = CpuSet()  # blk_mq_map_swqueue() kept isolated CPUs then
 
     def sets(self, device: RecordedDevice) -> Iterator[tuple[bool, tuple[CpuSet, ...]]]:
         """Group the CPUs for each of a device's calls after the admin queue's."""

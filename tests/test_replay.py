@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupcpus.__main__ import main
 from groupcpus.cpuset import CpuSet
 from groupcpus.errors import FormatError, GroupCpusError, RequestError
 from groupcpus.irqchip import make_irqchip
 from groupcpus.machines import data_dir
 from groupcpus.replay import (
+    KINDS,
     Step,
     find_interleaving,
     isolated_cpus,
@@ -33,6 +35,7 @@ COUNTS = {
     "arm64-16cpu-1node-cluster4-2x6-7.3": (24, 24, 24, 2),
     "arm64-96cpu-2nodes-cluster4-6x14-6.12": (168, 168, 168, 6),
     "arm64-96cpu-2nodes-cluster4-6x14-7.3": (168, 168, 168, 6),
+    "x86-12cpu-6nodes-smt2-2x9-6.1": (36, 36, 36, 2),
     "x86-12of16cpu-2nodes-2x5-7.3": (20, 20, 20, 2),
     "x86-16cpu-1node-2x6-6.12": (24, 24, 24, 2),
     "x86-16cpu-1node-2x6-7.3": (24, 24, 24, 2),
@@ -46,6 +49,10 @@ COUNTS = {
     "x86-5of8cpu-online-1node-1x3-6.12": (6, 6, 6, 2),
     "x86-5of8cpu-online-1node-1x3-7.3": (6, 6, 6, 2),
     "x86-8cpu-1node-smt2-1x32-7.3": (16, 16, 16, 2),
+    "x86-8cpu-2nodes-smt2-2x3-6.1": (12, 12, 12, 2),
+    "x86-8cpu-2nodes-smt2-isolcpus-2x3-6.1": (12, 12, 12, 2),
+    "x86-8cpu-2nodes-smt2-isolcpus-2x3-6.12": (12, 12, 12, 2),
+    "x86-8cpu-2nodes-smt2-isolcpus-managed-2x3-6.12": (12, 12, 12, 2),
     "x86-8cpu-4nodes-1x3-6.12": (6, 6, 6, 2),
     "x86-8cpu-4nodes-1x3-7.3": (6, 6, 6, 2),
     "x86-8cpu-4nodes-1x3-poll1-7.3": (4, 6, 4, 2),
@@ -53,7 +60,6 @@ COUNTS = {
     "x86-96cpu-2nodes-smt2-6x62-6.12": (744, 744, 744, 6),
     "x86-96cpu-2nodes-smt2-6x62-7.3": (744, 744, 744, 6),
 }
-KINDS = ("mask", "map", "effective", "admin")
 LOGGED = {name for name in COUNTS if load_recording(name).order}
 
 
@@ -63,6 +69,8 @@ def document(name="x86-16cpu-1node-2x6-7.3"):
 
 def test_all_recordings_are_counted():
     assert set(recording_names()) == set(COUNTS)
+    totals = tuple(map(sum, zip(*COUNTS.values(), strict=True)))
+    assert totals == (3006, 3008, 3006, 82)
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -99,8 +107,16 @@ def test_another_revision_does_not_explain_a_recording():
     assert not result.matches
 
 
-def test_the_older_sort_does_not_explain_a_recording():
-    result = replay("x86-48cpu-6nodes-smt2-6x32-6.12", revision=REVISIONS["numa-single-pop"])
+@pytest.mark.parametrize(
+    ("name", "sort", "other"),
+    [
+        ("x86-48cpu-6nodes-smt2-6x32-6.12", "numa", "numa-single-pop"),
+        ("x86-12cpu-6nodes-smt2-2x9-6.1", "numa-single-pop", "numa"),
+    ],
+)
+def test_the_sort_of_another_release_does_not_explain_a_recording(name, sort, other):
+    assert load_recording(name).revision is REVISIONS[sort]
+    result = replay(name, revision=REVISIONS[other])
     assert result.count("mask")[0] < result.count("mask")[1]
 
 
@@ -108,7 +124,8 @@ def test_the_older_sort_does_not_explain_a_recording():
 def test_the_order_that_was_found_is_one(name):
     """Each device requests its queues in turn, and every request gets the recorded CPU."""
     recording = load_recording(name)
-    chip = make_irqchip(recording.irqchip, recording.topology)
+    isolated, _ = isolated_cpus(recording.cmdline, recording.topology.possible)
+    chip = make_irqchip(recording.irqchip, recording.topology, isolated)
     vectors = {}
     if recording.irqchip == "x86":
         for device in recording.devices:
@@ -173,6 +190,27 @@ def test_a_search_gives_up():
     result = replay("x86-48cpu-6nodes-smt2-6x32-7.3", max_states=100)
     assert result.interleaving.found is None
     assert "gave up" in str(result)
+
+
+def test_isolated_cpus_leave_the_choice_and_the_maps():
+    """isolcpus=managed_irq,domain takes CPUs out of both, unless a mask has no others."""
+    recording = load_recording("x86-8cpu-2nodes-smt2-isolcpus-2x3-6.12")
+    isolated = CpuSet("2-3,7")
+    for device in (*recording.devices, *recording.rebind):
+        assert [str(mask) for mask in device.masks[1:]] == ["4-7", "0-1", "2-3"]
+        assert [str(cpus) for cpus in device.maps] == ["4-6", "0-1", ""]
+        assert [cpu in isolated for cpu in device.effective[1:]] == [False, False, True]
+    unaware = replay(replace(recording, cmdline="quiet"))
+    assert unaware.count("map")[0] == 4
+    assert unaware.count("effective", "rebind")[0] < 6
+
+
+def test_isolated_from_interrupts_alone_they_stay_in_the_maps():
+    recording = load_recording("x86-8cpu-2nodes-smt2-isolcpus-managed-2x3-6.12")
+    assert "isolcpus=managed_irq,2,7" in recording.cmdline
+    for device in (*recording.devices, *recording.rebind):
+        assert device.maps == device.masks[1:]
+        assert not {2, 7} & set(device.effective[1:])
 
 
 def test_an_interrupt_whose_cpus_are_offline_is_shown_on_the_first_online_one():
@@ -302,6 +340,32 @@ def test_a_damaged_recording_ends_in_a_replay_or_one_of_our_errors(data):
     except GroupCpusError:
         return
     assert result.matches == bool(result.frame["match"].all())
+
+
+def test_the_command_line_replays_all(capsys):
+    assert main(["replay", "--all"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(COUNTS) + 1
+    sums = [sum(counts[at] for counts in COUNTS.values()) for at in range(len(KINDS))]
+    counted = ", ".join(f"{kind} {n}/{n}" for kind, n in zip(KINDS, sums, strict=True))
+    assert lines[-1] == f"{len(COUNTS)} recordings: {counted}"
+
+
+def test_the_command_line_names_what_did_not_match(tmp_path, capsys):
+    doc = document("x86-8cpu-4nodes-1x3-7.3")
+    doc["devices"][0]["effective"] = "1 0 3 5"
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(doc), "utf-8")
+    assert main(["replay", str(path)]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "effective 5/6" in first
+    assert second == "  boot nvme0 effective 1: predicted 7 (only device), recorded 0"
+    assert main(["replay", "--json", str(path)]) == 0
+    [result] = json.loads(capsys.readouterr().out)
+    assert result["matched"]["effective"] == [5, 6]
+    assert result["mismatches"] == [second.strip()]
+    assert main(["replay"]) == 2
+    assert "--all" in capsys.readouterr().err
 
 
 def test_steps_are_read_in_runs():
