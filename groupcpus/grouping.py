@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import accumulate, repeat
 from operator import lshift, sub
 
-from groupcpus.cpuset import CpuSet, _brief, _wrap, cpus_of
+from groupcpus.cpuset import MAX_CPUS, CpuSet, _brief, _wrap, _wrap_all, cpus_of
 from groupcpus.errors import RequestError
 from groupcpus.heapsort import heapsort_order
 from groupcpus.revisions import Revision, get_revision
@@ -62,7 +62,7 @@ class Grouping:
     @cached_property
     def masks(self) -> tuple[CpuSet, ...]:
         """One mask a group."""
-        return tuple(map(_wrap, self.bits))
+        return _wrap_all(self.bits)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Grouping):
@@ -285,6 +285,8 @@ class _Call:
         spread_offset: int,
         trace: list[Step] | None = None,
     ) -> None:
+        if not isinstance(topology, Topology):
+            raise RequestError(f"topology {_brief(topology)}: expected a Topology")
         if isinstance(numgrps, bool) or not isinstance(numgrps, int):
             raise RequestError(f"numgrps {_brief(numgrps)}: expected a whole number")
         if not 1 <= numgrps <= MAX_GROUPS:
@@ -402,18 +404,24 @@ class _Call:
                 groups.append(pattern.runs[0] << cpus[0])
             else:
                 groups += map(lshift, pattern.runs, repeat(cpus[0]))
+        elif self.trace is None and pattern.whole:
+            groups.append(_mask(cpus))
         elif self.trace is None and pattern.singles:
-            groups += [1 << cpu for cpu in cpus]
+            groups += map(lshift, repeat(1), cpus)
         else:
-            within = None if cluster is None else CpuSet(cpus)
-            for taken in grp_spread(cpus, *pattern.deal, self.topology._core):
-                if self.trace is not None:
-                    at = (self.first_group + len(groups)) % self.numgrps
-                    self.trace.append(Dealt(at, node, within, tuple(taken)))
-                mask = 0
-                for cpu in taken:
-                    mask |= 1 << cpu
-                groups.append(mask)
+            spread = grp_spread(cpus, *pattern.deal, self.topology._siblings)
+            if self.trace is not None:
+                within = None if cluster is None else CpuSet(cpus)
+                for at, taken in enumerate(spread, self.first_group + len(groups)):
+                    self.trace.append(Dealt(at % self.numgrps, node, within, tuple(taken)))
+            groups += [1 << taken[0] if len(taken) == 1 else _mask(taken) for taken in spread]
+
+
+def _mask(cpus: Iterable[int]) -> int:
+    mask = 0
+    for cpu in cpus:
+        mask |= 1 << cpu
+    return mask
 
 
 class _Allotment:
@@ -459,23 +467,24 @@ class _Allotment:
 class _Pattern:
     """How a call deals any set of `ncpus` CPUs to `ngroups` groups.
 
-    Most sets need no dealing CPU by CPU: `runs` has the groups of CPUs 0 to ``ncpus - 1``, to be
-    shifted, when threads of a core are neighbours; `singles` tells that each group is one CPU, in
-    ascending order.
+    Few sets need dealing CPU by CPU.  `whole`: all CPUs are one group.  `singles`: every group is
+    one CPU, ascending.  `runs`: where threads of a core are neighbours, the groups of CPUs 0 to
+    ``ncpus - 1``, to be shifted to any set without gaps.
     """
 
     def __init__(self, call: _Call, ncpus: int, ngroups: int) -> None:
         self.deal = call.revision.deal(ncpus, ngroups, call.spread_offset)
         sizes, first = self.deal
+        self.whole = len(sizes) == 1 and sizes[0] >= ncpus
         self.singles = first == 0 and len(sizes) == ncpus and max(sizes) == 1
         self.runs: list[int] = []
-        if first == 0 and (call.topology._cores_contiguous or self.singles or ngroups == 1):
+        if self.whole or self.singles or (first == 0 and call.topology._cores_contiguous):
             edges = [1 << min(end, ncpus) for end in accumulate(sizes)]
             self.runs = list(map(sub, edges, [1, *edges]))
 
 
 def grp_spread(
-    cpus: Sequence[int], sizes: Iterable[int], first: int, core_of: Mapping[int, int]
+    cpus: Sequence[int], sizes: Iterable[int], first: int, siblings_of: Mapping[int, Sequence[int]]
 ) -> list[list[int]]:
     """Deal CPUs to groups, a core at a time: ``grp_spread_init_one()`` for every group.
 
@@ -487,8 +496,8 @@ def grp_spread(
         How many CPUs each group is to get.
     first : int
         Position in `cpus` of the CPU dealt first.
-    core_of : mapping of int to int
-        What CPUs of one core have in common.
+    siblings_of : mapping of int to sequence of int
+        All CPUs of a CPU's core, ascending.
 
     Returns
     -------
@@ -500,25 +509,34 @@ def grp_spread(
     --------
     A group that is full cuts a core in two, and the other half is next when it is the lowest:
 
-    >>> core_of = {0: 0, 1: 1, 2: 2, 3: 0, 4: 1, 5: 2}
-    >>> grp_spread(range(6), [3, 3], 0, core_of)
+    >>> siblings_of = {0: (0, 3), 1: (1, 4), 2: (2, 5), 3: (0, 3), 4: (1, 4), 5: (2, 5)}
+    >>> grp_spread(range(6), [3, 3], 0, siblings_of)
     [[0, 3, 1], [2, 5, 4]]
     """
-    cores: dict[int, list[int]] = {}
+    # One byte a CPU, so that the next free one is found at the speed of memchr().
+    free = bytearray(MAX_CPUS)
     for cpu in cpus:
-        cores.setdefault(core_of[cpu], []).append(cpu)
-    free = set(cpus)
-    at = first
+        free[cpu] = 1
+    left = len(cpus)
+    cpu = cpus[first]
     groups = []
     for size in sizes:
+        wanted = size if size < left else left
+        left -= wanted
         taken: list[int] = []
-        while free and len(taken) < size:
-            while cpus[at] not in free:
-                at = (at + 1) % len(cpus)
-            siblings = [cpu for cpu in cores[core_of[cpus[at]]] if cpu in free and cpu != cpus[at]]
-            core = [cpus[at], *siblings][: size - len(taken)]
-            taken += core
-            free.difference_update(core)
+        while wanted:
+            cpu = free.find(1, cpu)
+            if cpu < 0:
+                cpu = free.find(1)
+            free[cpu] = 0
+            taken.append(cpu)
+            wanted -= 1
+            if wanted:
+                for sibling in siblings_of[cpu]:
+                    if wanted and free[sibling]:
+                        free[sibling] = 0
+                        taken.append(sibling)
+                        wanted -= 1
         groups.append(taken)
     return groups
 

@@ -93,6 +93,14 @@ class Topology:
 
     def _check(self) -> None:
         """Refuse a machine that cannot be."""
+        sets = {"possible": self.possible, "present": self.present, "online": self.online}
+        sets |= {f"node {_brief(node)}": cpus for node, cpus in self.nodes.items()}
+        sets |= {"no_cluster": self.no_cluster}
+        for field, parts in (("clusters", self.clusters), ("siblings", self.siblings)):
+            sets |= {f"{field}[{at}]": cpus for at, cpus in enumerate(parts)}
+        for field, cpus in sets.items():
+            if not isinstance(cpus, CpuSet):
+                raise TopologyError(f"{field}: {_brief(cpus)} is no CpuSet")
         if not self.present:
             raise TopologyError("present: expected at least one CPU")
         if odd := self.present - self.possible:
@@ -129,6 +137,8 @@ class Topology:
         own = {cpu: 1 << cpu for cpu in cpus}
         fields["_sibling_masks"] = own | _by_cpu(self.siblings)
         fields["_cluster_masks"] = own | _by_cpu(self.clusters) | dict.fromkeys(self.no_cluster, 0)
+        cores = {mask: cpus_of(mask) for mask in self._sibling_masks.values()}
+        fields["_siblings"] = {cpu: cores[self._sibling_masks[cpu]] for cpu in cpus}
         fields["_core"] = {cpu: _lowest(self._sibling_masks[cpu]) for cpu in cpus}
         fields["_cluster"] = {cpu: _lowest(self._cluster_masks[cpu]) for cpu in cpus}
         ids = range(max(self.nodes) + 1)
@@ -141,6 +151,7 @@ class Topology:
     _node: dict[int, int]
     _sibling_masks: dict[int, int]
     _cluster_masks: dict[int, int]
+    _siblings: dict[int, list[int]]
     _core: dict[int, int]
     _cluster: dict[int, int]
     _node_masks: tuple[int, ...]
