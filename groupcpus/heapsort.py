@@ -14,6 +14,7 @@ A third one, ``stable``, is in no kernel: it keeps equal keys in order, for comp
 
 from collections.abc import Sequence
 
+from groupcpus.cpuset import _brief
 from groupcpus.errors import RequestError
 
 __all__ = ["heapsort_order", "order_of_equal_keys"]
@@ -57,7 +58,9 @@ def heapsort_order(keys: Sequence[int], variant: str = "double-pop") -> list[int
     if variant == "stable":
         return sorted(range(len(keys)), key=keys.__getitem__)
     if variant not in ("double-pop", "single-pop"):
-        raise RequestError(f"sort {variant!r}: expected 'double-pop', 'single-pop' or 'stable'")
+        raise RequestError(
+            f"sort {_brief(variant)}: expected 'double-pop', 'single-pop' or 'stable'"
+        )
     if len(set(keys)) <= 1:
         return order_of_equal_keys(len(keys), variant)
     heap = list(range(len(keys)))

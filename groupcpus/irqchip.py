@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import NamedTuple, Protocol, Self
 
-from groupcpus.cpuset import CpuSet, cpulist, cpus_of
+from groupcpus.cpuset import CpuSet, _brief, cpulist, cpus_of
 from groupcpus.errors import RequestError, VectorSpaceError
 from groupcpus.topology import Topology
 
@@ -348,5 +348,5 @@ def make_irqchip(name: str, topology: Topology, isolated: CpuSet | None = None) 
         If there is no irqchip of that name.
     """
     if name not in IRQCHIPS:
-        raise RequestError(f"irqchip {name!r}: expected one of {', '.join(IRQCHIPS)}")
+        raise RequestError(f"irqchip {_brief(name)}: expected one of {', '.join(IRQCHIPS)}")
     return IRQCHIPS[name](topology, isolated)

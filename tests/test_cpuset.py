@@ -215,3 +215,9 @@ def test_a_set_is_immutable():
 
 def test_a_set_survives_pickling():
     assert pickle.loads(pickle.dumps(CpuSet("0-3,8"))) == CpuSet("0-3,8")
+
+
+@pytest.mark.parametrize("text", [b"01", bytearray(b"0-3")])
+def test_undecoded_text_is_no_collection_of_numbers(text):
+    with pytest.raises(GroupCpusError, match="neither a cpulist nor a collection"):
+        CpuSet(text)

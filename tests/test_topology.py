@@ -259,3 +259,22 @@ def test_a_question_that_cannot_be_asked_is_refused(ask, asked):
     with pytest.raises(RequestError) as raised:
         ask(Topology.from_dict(GOOD), **arguments)
     assert len(str(raised.value)) < 300
+
+
+def test_parts_that_are_no_cpu_sets_are_refused():
+    four = CpuSet("0-3")
+    with pytest.raises(GroupCpusError, match="present: '0-3' is no CpuSet"):
+        Topology(four, "0-3", four, {0: four})
+    with pytest.raises(GroupCpusError, match=r"clusters\[1\]: 3 is no CpuSet"):
+        Topology(four, four, four, {0: four}, clusters=[CpuSet("0-1"), 3])
+
+
+def test_a_call_without_a_topology_is_refused():
+    with pytest.raises(GroupCpusError, match="topology None: expected a Topology"):
+        group_cpus_evenly(None, 3)
+
+
+def test_errors_stay_short_however_long_the_name():
+    with pytest.raises(GroupCpusError) as raised:
+        group_cpus_evenly(Topology.uniform(), 3, revision="x" * 100_000)
+    assert len(str(raised.value)) < 300
