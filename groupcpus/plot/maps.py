@@ -217,8 +217,6 @@ def topology_map(
         ax = axes_of(None, inch * width, inch * height)
     ax.set(xlim=(-0.2, layout.width + 0.2), ylim=(-layout.height - 0.2, 0.2), aspect="equal")
     ax.set_axis_off()
-    _draw_boxes(ax, graph, layout, run, captions or {})
-
     figure = ax.get_figure(root=True)
     assert figure is not None
     box = ax.get_position()
@@ -226,6 +224,7 @@ def topology_map(
         figure.get_figwidth() * box.width / width, figure.get_figheight() * box.height / height
     )
     point = 72 * inches
+    _draw_boxes(ax, graph, layout, run, captions or {}, point)
     leaves = list(layout.places)
     members = {leaf: graph.nodes[leaf]["cpus"] for leaf in leaves}
     siblings = nx.Graph()
@@ -285,6 +284,7 @@ def _draw_boxes(
     layout: Layout,
     run: Run | None,
     captions: Mapping[int, str],
+    point: float,
 ) -> None:
     for vertex, pieces in layout.boxes.items():
         is_node = graph.nodes[vertex]["level"] == "node"
@@ -302,13 +302,15 @@ def _draw_boxes(
                 )
             )
         if is_node:
-            left, _, _, upper = pieces[0]
+            left, _, right, upper = pieces[0]
             cpus = graph.nodes[vertex]["cpus"]
             label = f"node {vertex[1]}: {len(cpus)} CPUs"
             if run is not None:
                 label += f", {sum(run.counts[cpu] for cpu in cpus)} IRQs"
             label += captions.get(vertex[1], "")
-            ax.text(left + 0.35, upper - 0.45, label, va="center", fontsize=9, fontweight="bold")
+            # As wide as the box at most, with letters about 0.7 times as wide as high.
+            size = min(9, (right - left - 0.5) * point / (0.7 * len(label)))
+            ax.text(left + 0.35, upper - 0.45, label, va="center", fontsize=size, weight="bold")
 
 
 def _is_core(topology: Topology, cpus: CpuSet) -> bool:
