@@ -17,6 +17,7 @@ from groupcpus.plot.maps import (
     topology_legend,
     topology_map,
 )
+from groupcpus.plot.replays import agreement, effective_grid
 
 __all__ = [
     "HOT",
@@ -24,10 +25,13 @@ __all__ = [
     "Comparison",
     "DealState",
     "Layout",
+    "agreement",
     "compare",
     "deal_frame",
     "deal_state",
     "distribution",
+    "effective_grid",
+    "glossary",
     "irqs_per_cpu",
     "nested_layout",
     "to_png",
