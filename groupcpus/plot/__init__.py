@@ -18,6 +18,7 @@ from groupcpus.plot.maps import (
     topology_map,
 )
 from groupcpus.plot.replays import agreement, effective_grid
+from groupcpus.plot.words import glossary
 
 __all__ = [
     "HOT",
