@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Irqchips: which CPU of a mask each takes, when none is left, and what a failed try leaves."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from groupcpus.cpuset import CpuSet
+from groupcpus.errors import RequestError, VectorSpaceError
+from groupcpus.irqchip import (
+    IRQCHIPS,
+    VECTORS_PER_CPU,
+    InterruptTranslationService,
+    VectorMatrix,
+    make_irqchip,
+)
+from groupcpus.topology import Topology
+
+EIGHT = CpuSet("0-7")
+
+
+def topology(online="0-7"):
+    return Topology(EIGHT, EIGHT, CpuSet(online), {0: CpuSet("0-3"), 1: CpuSet("4-7")})
+
+
+def masks(*cpulists):
+    return [CpuSet(text) for text in cpulists]
+
+
+def test_the_irqchips_are_those_of_the_design():
+    assert list(IRQCHIPS) == ["x86", "gicv3", "its", "its-first"]
+    with pytest.raises(RequestError, match=r"^irqchip 'gic': expected one of x86, gicv3, its, "):
+        make_irqchip("gic", topology())
+
+
+@pytest.mark.parametrize(
+    ("irqchip", "expected"),
+    [
+        ("x86", [7, 6, 5, 4, 3, 2, 1, 0, 7]),
+        ("its", [0, 1, 2, 3, 4, 5, 6, 7, 0]),
+        ("gicv3", [0] * 9),
+        ("its-first", [0] * 9),
+    ],
+)
+def test_ties(irqchip, expected):
+    """Nine devices of one interrupt that may go anywhere."""
+    chip = make_irqchip(irqchip, topology())
+    assert [chip.assign([EIGHT])[0] for _ in expected] == expected
+
+
+def test_x86_takes_the_fewest_managed_vectors_not_the_fewest_of_the_device():
+    chip = VectorMatrix(topology())
+    assert chip.assign(masks("6-7", "6-7", "7")) == [7, 6, 7]
+    # CPU 7 has two and CPU 6 one from the device before.
+    assert chip.assign(masks("6-7", "6-7", "6-7")) == [6, 7, 6]
+
+
+def test_x86_reserves_a_vector_on_every_cpu_of_a_managed_mask():
+    chip = VectorMatrix(topology())
+    assert chip.assign(masks("0-2")) == [2]
+    # Not managed: most vectors available, the first on a tie; CPUs 0-2 have one less.
+    assert chip.assign(masks("0-3", "0-7"), managed=False) == [3, 4]
+    # That one's own vector counts, and those are 199 199 199 199 199 200 200 200 now.
+    assert chip.assign(masks("0-4", "4-5"), managed=False) == [0, 5]
+
+
+def test_x86_interrupts_that_are_not_managed_do_not_weigh_on_managed_ones():
+    chip = VectorMatrix(topology())
+    assert chip.assign(masks("3", "3", "3"), managed=False) == [3, 3, 3]
+    assert chip.assign(masks("2-3")) == [3]
+
+
+def test_x86_a_device_may_mix_both():
+    chip = VectorMatrix(topology())
+    # The admin vector is placed after the reservations: CPU 0 has one, CPUs 1-3 none.
+    assert chip.assign(masks("0-3", "0", "4-7"), managed=[False, True, True]) == [1, 0, 7]
+
+
+@pytest.mark.parametrize("irqchip", IRQCHIPS)
+def test_flags_are_one_a_mask(irqchip):
+    chip = make_irqchip(irqchip, topology())
+    with pytest.raises(RequestError, match=r"^managed: 1 flags for 2 masks$"):
+        chip.assign(masks("0", "1"), managed=[True])
+
+
+def test_x86_runs_out_of_vectors():
+    chip = VectorMatrix(topology())
+    assert chip.assign(masks("0") * VECTORS_PER_CPU) == [0] * VECTORS_PER_CPU
+    message = "vector 1 with mask 0-1: all 200 interrupt vectors of CPU 0 are taken (-ENOSPC)"
+    with pytest.raises(VectorSpaceError) as caught:
+        chip.assign(masks("1", "0-1"))
+    assert str(caught.value) == message
+    # Without that CPU there is room everywhere.
+    assert chip.assign(masks("1", "1-2")) == [1, 2]
+
+
+def test_x86_a_failed_device_leaves_nothing_behind():
+    chip = VectorMatrix(topology(), vectors_per_cpu=3)
+    twin = VectorMatrix(topology(), vectors_per_cpu=3)
+    for one in (chip, twin):
+        one.assign(masks("0-3", "0-1"))
+    with pytest.raises(VectorSpaceError):
+        chip.assign(masks("2-3", "3", "0-1", "0-1"))  # CPUs 0 and 1 have one vector left
+    for attempt in (masks("2-3", "2-3"), masks("0", "1", "4-7")):
+        assert chip.assign(attempt) == twin.assign(attempt)
+    assert (chip.available, chip.managed_allocated) == (twin.available, twin.managed_allocated)
+
+
+def test_x86_a_device_that_fails_late_leaves_nothing_behind_either():
+    chip = VectorMatrix(topology("0"), vectors_per_cpu=2)
+    before = chip.available[:], chip.managed_allocated[:]
+    with pytest.raises(VectorSpaceError, match=r"vector 2 .* every CPU"):
+        chip.assign(masks("0", "0", "0"), managed=[True, False, False])
+    assert (chip.available, chip.managed_allocated) == before
+
+
+@pytest.mark.parametrize("irqchip", IRQCHIPS)
+def test_offline_cpus_are_not_taken(irqchip):
+    chip = make_irqchip(irqchip, topology("2,5-7"))
+    first = {"x86": 7, "gicv3": 5, "its": 5, "its-first": 5}[irqchip]
+    assert chip.assign(masks("0-3", "4-7", "0-1,3", "")) == [2, first, None, None]
+
+
+@pytest.mark.parametrize("irqchip", IRQCHIPS)
+def test_an_unmanaged_interrupt_without_an_online_cpu_goes_anywhere(irqchip):
+    chip = make_irqchip(irqchip, topology("2,5-7"))
+    assert chip.assign(masks("0-1"), managed=False) == [2]
+
+
+@pytest.mark.parametrize("irqchip", IRQCHIPS)
+def test_isolated_cpus_are_taken_only_if_nothing_else_is_left(irqchip):
+    chip = make_irqchip(irqchip, topology("0-6"), CpuSet("4-7"))
+    home = {"x86": 3, "gicv3": 0, "its": 0, "its-first": 0}[irqchip]
+    away = {"x86": 6, "gicv3": 4, "its": 4, "its-first": 4}[irqchip]
+    # 3,7: CPU 3 is the housekeeping one. 4-7: isolated all; 7: offline, so shut down.
+    assert chip.assign(masks("0-7", "4-7", "7")) == [home, away, None]
+    assert chip.assign(masks("2,5")) == [2]
+    # isolcpus=managed_irq says nothing about interrupts that are not managed.
+    assert chip.assign(masks("5"), managed=False) == [5]
+
+
+def test_its_charges_a_device_before_it_places_any_vector():
+    chip = make_irqchip("its", topology("0-3"))
+    # Charges go to CPUs 0 to 3. The first vector drops CPU 0's: it is the least loaded again. The
+    # second drops CPU 1's and finds CPU 0 with one, CPU 1 with none.
+    assert chip.assign(masks("0-3", "0-3", "0-3", "0-3")) == [0, 1, 2, 3]
+    # Charges 0 and 1 again; vector 0 may go to CPU 1 (2 charges) or CPU 3 (1 charge).
+    assert chip.assign(masks("1,3", "0-1")) == [3, 0]
+
+
+def test_its_places_all_masks_of_a_device_together():
+    """One vector at a time would give another result."""
+    together = make_irqchip("its", topology("0-3"))
+    one_by_one = make_irqchip("its", topology("0-3"))
+    device = masks("1-2", "1-2")
+    # Charged to 0 and 1. The first vector finds CPU 1 charged by the second: it takes CPU 2.
+    assert together.assign(device) == [2, 1]
+    assert [one_by_one.assign([mask])[0] for mask in device] == [1, 2]
+
+
+def test_its_counts_managed_interrupts_apart():
+    chip = make_irqchip("its", topology())
+    assert chip.assign(masks("0-7") * 3, managed=False) == [0, 1, 2]
+    assert chip.assign(masks("0-7")) == [0]
+
+
+def test_its_keeps_the_charge_of_a_vector_that_never_starts():
+    chip = make_irqchip("its", topology("0-3"))
+    assert chip.assign(masks("4-7")) == [None]  # charged to CPU 0
+    assert chip.assign(masks("0-1")) == [1]
+
+
+any_masks = st.lists(st.sets(st.integers(0, 7), min_size=1).map(CpuSet), max_size=8)
+devices = st.lists(any_masks, max_size=4)
+onlines = st.sets(st.integers(0, 7), min_size=1).map(CpuSet)
+
+
+@pytest.mark.parametrize("irqchip", IRQCHIPS)
+@given(devices, onlines)
+def test_a_managed_interrupt_is_on_an_online_cpu_of_its_mask_or_nowhere(irqchip, probed, online):
+    chip = make_irqchip(irqchip, topology(str(online)))
+    for device in probed:
+        effective = chip.assign(device)
+        for mask, cpu in zip(device, effective, strict=True):
+            assert cpu in mask & online if mask & online else cpu is None
+
+
+@given(devices, onlines)
+def test_x86_never_leaves_a_less_loaded_cpu_of_the_mask(probed, online):
+    chip = VectorMatrix(topology(str(online)))
+    counts: Counter[int] = Counter()
+    for device in probed:
+        for mask, cpu in zip(device, chip.assign(device), strict=True):
+            if cpu is not None:
+                reachable = mask & online
+                least = min(counts[other] for other in reachable)
+                assert cpu == max(other for other in reachable if counts[other] == least)
+                counts[cpu] += 1
+
+
+@given(devices, onlines)
+def test_its_charges_add_up(probed, online):
+    chip = InterruptTranslationService(topology(str(online)))
+    placed: Counter[int | None] = Counter()
+    for device in probed:
+        placed.update(chip.assign(device))
+    assert sum(chip.charges[True]) == placed.total()
+    for cpu in EIGHT:
+        assert chip.charges[True][cpu] >= placed[cpu]
+
+
+@pytest.mark.parametrize("irqchip", IRQCHIPS)
+@settings(max_examples=50)
+@given(devices, devices)
+def test_a_fork_goes_its_own_way(irqchip, before, after):
+    chip = make_irqchip(irqchip, topology())
+    for device in before:
+        chip.assign(device)
+    fork = chip.fork()
+    expected = [fork.assign(device) for device in after]
+    again = chip.fork()
+    assert [again.assign(device) for device in after] == expected
+    assert [chip.assign(device) for device in after] == expected
