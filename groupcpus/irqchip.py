@@ -230,6 +230,9 @@ class VectorMatrix(_Base):
             cpu = min(reversed(candidates), key=self.managed_allocated.__getitem__)
             self.managed_allocated[cpu] += 1
             return cpu
+        if not any(self.available[cpu] for cpu in candidates):
+            # Rather any online CPU than none: assign_irq_vector_any_locked(), apic/vector.c.
+            candidates = cpus_of(self.online)
         cpu = max(candidates, key=self.available.__getitem__)
         if self.available[cpu] < 1:
             raise VectorSpaceError(self._no_space(vector, "every CPU"))

@@ -116,6 +116,12 @@ def test_x86_a_device_that_fails_late_leaves_nothing_behind_either():
     assert (chip.available, chip.managed_allocated) == before
 
 
+def test_x86_an_interrupt_that_is_not_managed_leaves_a_full_mask():
+    """Rather another CPU than none: ``assign_irq_vector_any_locked()`` tries all online ones."""
+    chip = VectorMatrix(topology(), vectors_per_cpu=1)
+    assert chip.assign(masks("0-1", "0-1", "0-1"), managed=False) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("irqchip", IRQCHIPS)
 def test_offline_cpus_are_not_taken(irqchip):
     chip = make_irqchip(irqchip, topology("2,5-7"))
