@@ -12,6 +12,7 @@ probing, which revision ran, how ties sort).  The verdict follows from the compa
 * there is none, because a model cannot compute the value: *measured elsewhere*.
 """
 
+import html
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,12 +28,14 @@ from groupcpus.scenarios import SCENARIOS, Finding, Trial, number_ranges
 __all__ = [
     "VERDICTS",
     "Claim",
+    "Ledger",
     "Result",
     "check_claims",
     "claims_document",
     "claims_table",
     "claims_text",
     "load_claims",
+    "table",
     "verdict",
 ]
 
@@ -40,6 +43,8 @@ REPRODUCED = "reproduced"
 ASSUMING = "reproduced under stated assumptions"
 CONTRADICTED = "contradicted"
 ELSEWHERE = "measured elsewhere"
+# A mark beside the words, for those who skim.
+_MARKS = {REPRODUCED: "\u2713", ASSUMING: "(\u2713)", CONTRADICTED: "\u2717", ELSEWHERE: "\u2013"}
 VERDICTS = (REPRODUCED, ASSUMING, CONTRADICTED, ELSEWHERE)
 
 _MAX_BYTES = 1 << 20
@@ -247,6 +252,54 @@ def claims_table(results: Sequence[Result], width: int = 100) -> str:
         line = f"{result.claim.name:<7}{result.verdict:<36}{values}"
         lines.append(line if len(line) <= width else f"{line[: width - 3]}...")
     return "\n".join([*lines, "", _totals(results)])
+
+
+class Ledger:
+    """Results that show themselves as a table in a notebook, and as paragraphs elsewhere."""
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self.results = tuple(results)
+
+    def __repr__(self) -> str:
+        return claims_text(self.results)
+
+    def _repr_html_(self) -> str:
+        heads = ("claim", "it says", "asserted", "computed", "verdict", "holds for", "note")
+        rows = [heads, *map(_cells, self.results)]
+        lines = [
+            "<tr>"
+            + "".join(f"<{tag} style='text-align:left'>{cell}</{tag}>" for cell in row)
+            + "</tr>"
+            for tag, row in zip(["th", *["td"] * len(self.results)], rows, strict=True)
+        ]
+        return "\n".join(["<table>", *lines, "</table>", f"<p>{_totals(self.results)}</p>"])
+
+
+def table(*ids: str) -> Ledger:
+    """Compute the claims of some ids, or all, and give them as a table for a notebook.
+
+    Examples
+    --------
+    >>> table("R12", "M4").results[-1].verdict
+    'contradicted'
+    """
+    if not ids:
+        return Ledger(check_claims())
+    return Ledger([result for id in ids for result in check_claims(id)])
+
+
+def _cells(result: Result) -> list[str]:
+    computed = [_show(value) for value in result.computed]
+    texts = [
+        result.claim.name,
+        result.claim.statement,
+        _show(result.claim.asserted),
+        "; ".join(_brief_list(computed, 3)),
+        f"{_MARKS[result.verdict]} {result.verdict}",
+        "; ".join(_brief_list(result.assumptions, 4)),
+        result.finding.note,
+    ]
+    return [html.escape(text) for text in texts]
 
 
 def _totals(results: Sequence[Result]) -> str:
