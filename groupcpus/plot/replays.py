@@ -2,6 +2,7 @@
 """Predictions beside what real kernels did."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pandas as pd
 import seaborn as sns
@@ -9,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
 
-from groupcpus.plot.base import COUNTS, HOT, NODE_COLOURS, axes_of
+from groupcpus.plot.base import COUNTS, HOT, NODE_COLOURS, axes_of, luminance
 from groupcpus.replay import Replay, Row
+from groupcpus.topology import Topology
 
 
 def agreement(replays: Sequence[Replay], kind: str = "mask", ax: Axes | None = None) -> Axes:
@@ -58,7 +60,8 @@ def agreement(replays: Sequence[Replay], kind: str = "mask", ax: Axes | None = N
 def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) -> Axes:
     """Draw the effective CPU of every queue: a row a device, coloured by node.
 
-    A cell holds the recorded CPU; a frame and a second line mark a prediction that did not match.
+    A cell holds the recorded CPU; a line marks where the node changes.  A frame and the prediction
+    in brackets mark one that did not come true.
 
     Parameters
     ----------
@@ -87,8 +90,8 @@ def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) 
     ax = axes_of(ax, min(14, 1.6 + 0.34 * len(queues)), 1 + 0.42 * len(devices))
     for (device, queue), row in rows.items():
         at = device, queue
-        if row.recorded.isdigit():
-            shown.loc[at] = colours[topology.node_of(int(row.recorded))]
+        if (node := _node(row, topology)) is not None:
+            shown.loc[at] = colours[node]
         texts.loc[at] = row.recorded if row.match else f"{row.recorded}\n({row.predicted})"
         if not row.match:
             corner = queues.index(queue), devices.index(device)
@@ -100,11 +103,19 @@ def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) 
         vmax=len(NODE_COLOURS) - 1,
         annot=texts,
         fmt="",
-        annot_kws={"fontsize": 9 if len(queues) <= 24 else 5.5},
+        annot_kws={"fontsize": 9 if len(queues) <= 32 else 6},
         linewidths=0.5,
         cbar=False,
         ax=ax,
     )
+    # Texts come row by row; empty cells have none.
+    filled = shown.stack(future_stack=True).dropna()
+    for text, colour in zip(ax.texts, filled, strict=True):
+        text.set_color("black" if luminance(NODE_COLOURS[int(colour)]) > 0.4 else "white")
+    nodes = [_node(rows.get((devices[0], queue)), topology) for queue in queues]
+    for column, (before, after) in enumerate(pairwise(nodes), start=1):
+        if before != after:
+            ax.axvline(column, color="black", linewidth=1.5)
     right, predictions = replay.count("effective", phase)
     ax.tick_params(axis="y", rotation=0)
     ax.set(
@@ -113,3 +124,8 @@ def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) 
         ylabel="",
     )
     return ax
+
+
+def _node(row: Row | None, topology: Topology) -> int | None:
+    """Tell the node of the CPU that was recorded."""
+    return topology.node_of(int(row.recorded)) if row and row.recorded.isdigit() else None
