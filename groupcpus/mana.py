@@ -114,7 +114,7 @@ def cpumask_local_spread(topology: Topology, i: int, node: int) -> int:
     Raises
     ------
     RequestError
-        If `i` is negative or there is no such node.
+        If `i` is negative, there is no such node, or no CPU is online.
 
     Examples
     --------
@@ -125,6 +125,8 @@ def cpumask_local_spread(topology: Topology, i: int, node: int) -> int:
     if isinstance(i, bool) or not isinstance(i, int) or i < 0:
         raise RequestError(f"i {_brief(i)}: expected 0 or more")
     order = [cpu for hop in numa_hops(topology, node) for cpu in hop]
+    if not order:
+        raise RequestError("cpumask_local_spread: no CPU is online")
     return order[i % len(order)]
 
 

@@ -174,6 +174,14 @@ def test_bad_arguments_are_refused(call, message):
     assert str(caught.value) == message
 
 
+def test_nobody_is_online():
+    offline = Topology.from_dict({**EXAMPLE.to_dict(), "online": ""})
+    assert numa_hops(offline, 0) == []
+    assert irq_setup(offline, 4, 0) == ()
+    with pytest.raises(RequestError, match="online"):
+        cpumask_local_spread(offline, 0, 0)
+
+
 def test_a_mana_device_in_a_run():
     run = simulate("mana_8cpu", revision="cluster")
     assert [str(irq.affinity) for irq in run.interrupts] == TABLE
