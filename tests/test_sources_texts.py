@@ -198,7 +198,7 @@ def test_sources_that_contradict_each_other():
         ("<topology", "no XML"),
         ("<html></html>", "expected <topology>"),
         ("<topology></topology>", "expected objects of type PU"),
-        ('<topology><object type="PU" os_index="1" cpuset="0xg"/></topology>', "no bitmap"),
+        ('<topology><object type="Core" cpuset="0xg"/></topology>', "no bitmap"),
         ('<topology><object type="PU" os_index="9999" cpuset=""/></topology>', "no whole number"),
         ("<topology>" + "<object>" * 100, "in each other"),
     ],

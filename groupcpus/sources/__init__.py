@@ -19,9 +19,8 @@ from groupcpus.sources.facts import MAX_TEXT, Facts, Interrupt, brief
 
 __all__ = ["Interrupt", "Loaded", "load", "load_topology"]
 
-# Python needs up to 27 bytes for a character of JSON; a capture of 512 CPUs and 15,000 interrupts
-# fits.
-MAX_JSON = 5_000_000
+# Python needs up to 27 bytes for a character of JSON; a capture of 9,000 interrupts fits.
+MAX_JSON = 2_500_000
 
 # Whose word counts when several sources tell of the same.
 _TRUST = ("capture", "sysfs", "hwloc", "dump", "lscpu", "numactl", "interrupts")
@@ -117,7 +116,9 @@ def _read(source: str | Path) -> tuple[str, Facts]:
 def _read_file(file: io.BufferedReader, name: str) -> tuple[str, Facts]:
     packed = file.peek(2)[:2] == b"\x1f\x8b"
     try:
-        stream = gzip.GzipFile(fileobj=file) if packed else file
+        stream: io.BufferedReader = file
+        if packed:
+            stream = io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 16)
         head = stream.read(512)
         stream.seek(0)
         if _is_tar(head):

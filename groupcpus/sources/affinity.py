@@ -33,6 +33,8 @@ _HCTX = re.compile(r"hctx([0-9]{1,5}): (default|read|poll)((?: [0-9]{1,5})*)", r
 _DISK = re.compile(r"queue mapping for /dev/([0-9A-Za-z_!-]{1,64})", re.ASCII)
 _TAIL = re.compile(r"==> (\S{1,1000}) <==")
 _PATH_LIMIT = 1024
+# A line of /proc/interrupts for 8192 CPUs has 90,000 characters.
+MAX_LINE = 131_072
 
 
 class _Dump:
@@ -47,8 +49,10 @@ class _Dump:
 
     def read(self, where: str, line: str) -> bool:
         """Take in a line; tell whether it was known."""
+        if len(line) > MAX_LINE:
+            return False
         if self.pending is not None:
-            self.tree.add_line(self.pending, line.strip("\0 \t\r\n"))
+            self.tree.add_line(self.pending, line)
             self.pending = None
             return True
         text = line[_ECHO.match(line).end() :].rstrip()  # type: ignore[union-attr]
@@ -59,14 +63,13 @@ class _Dump:
 
     def _path(self, where: str, text: str) -> bool:
         if found := _TAIL.fullmatch(text):
-            known = Tree.key(found[1]) is not None
-            self.pending = found[1] if known else None
-            return known
+            self.pending = Tree.key(found[1])
+            return self.pending is not None
         # Paths of PCI devices have colons themselves; words before a path are of error messages.
         at = text.find(":", 0, _PATH_LIMIT)
         while at > 0 and " " not in text[:at]:
-            if Tree.key(text[:at]) is not None:
-                self.tree.add_line(text[:at], text[at + 1 :].strip("\0 \t\r\n"))
+            if key := Tree.key(text[:at]):
+                self.tree.add_line(key, text[at + 1 :])
                 return True
             at = text.find(":", at + 1, _PATH_LIMIT)
         return False
@@ -109,7 +112,7 @@ class _Dump:
 
     def _counted(self, where: str, text: str) -> bool:
         """Read a line of /proc/interrupts with the affinity put behind it."""
-        found = _COUNTED.fullmatch(text) if len(text) < 131072 else None
+        found = _COUNTED.fullmatch(text)
         if found:
             chip, hwirq, actions = split_description(found[2])
             note_interrupt(

@@ -258,14 +258,16 @@ def _nodes(parts: _Combined, possible: CpuSet, present: CpuSet, x86: bool) -> di
 
 def _agree(parts: _Combined, told: dict[int, CpuSet]) -> None:
     """Refuse sources that put a CPU into different nodes."""
+    home = {cpu: node for node, cpus in told.items() for cpu in cpus}
     for facts in parts.sources:
+        if facts.nodes is told:
+            continue
         for node, cpus in (facts.nodes or {}).items():
-            for other, theirs in told.items():
-                if other != node and (both := cpus & theirs) and facts.nodes is not told:
+            for cpu in cpus:
+                if home.get(cpu, node) != node:
                     raise FormatError(
                         f"{facts.source}: node {node}",
-                        f"CPUs {brief(both)} are in node {other} according to "
-                        f"{parts.origins['nodes']}",
+                        f"CPU {cpu} is in node {home[cpu]} according to {parts.origins['nodes']}",
                     )
 
 

@@ -18,9 +18,9 @@ __all__ = ["Facts", "Interrupt"]
 
 # The text of /proc/interrupts for 512 CPUs and 4,000 interrupts has about this size.
 MAX_TEXT = 24_000_000
-MAX_LINES = 200_000
-MAX_INTERRUPTS = 32768
-MAX_QUEUES = 32768
+MAX_LINES = 100_000
+MAX_INTERRUPTS = 12_288
+MAX_QUEUES = 16384
 # No machine has half as many nodes; their distances are a square of this.
 MAX_DISTANCES = 512
 MAX_NAME = 256

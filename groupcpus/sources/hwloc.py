@@ -32,11 +32,16 @@ def read_bitmap(where: str, text: str) -> CpuSet:
     """
     if len(text) > MAX_BITMAP or not _BITMAP.fullmatch(text):
         raise FormatError(where, f"{brief(text)} is no bitmap such as 0x0000ffff,0xffffffff")
-    words = [word.removeprefix("0x").zfill(8) for word in text.split(",")]
-    mask = int("".join(words), 16)
+    mask = int("".join([word.zfill(8) for word in text.replace("0x", "").split(",")]), 16)
     if mask.bit_length() > MAX_CPUS:
         raise FormatError(where, f"{brief(text)} names CPUs above the highest, {MAX_CPUS - 1}")
     return CpuSet.from_mask(mask)
+
+
+def _cpus(where: str, attributes: dict[str, str], name: str) -> CpuSet:
+    """Read an object's CPUs; those that are online if it tells no others."""
+    name = name if name in attributes else "cpuset"
+    return read_bitmap(f"{where}: {name}", attributes.get(name, ""))
 
 
 class _Reader:
@@ -103,7 +108,7 @@ class _Reader:
         self.depth -= 1
         if self.text is None or name not in ("indexes", "u64values"):
             return
-        numbers = "".join(self.text).split()
+        numbers = "".join(self.text).split(maxsplit=MAX_DISTANCES**2)
         self.text = None
         if self.distances is None or len(numbers) + len(self.distances) > MAX_DISTANCES**2:
             return
@@ -116,33 +121,31 @@ class _Reader:
     def _object(self, attributes: dict[str, str]) -> None:
         kind = attributes.get("type", "")
         at = self._at(f"object {kind}")
-        cpus = read_bitmap(f"{at}: cpuset", attributes.get("cpuset", ""))
-        complete = attributes.get("complete_cpuset")
         if kind in ("Machine", "System"):
-            self.machine = read_bitmap(f"{at}: complete_cpuset", complete) if complete else cpus
+            self.machine = _cpus(at, attributes, "complete_cpuset")
         elif kind in ("NUMANode", "Node"):
             node = read_node(f"{at}: os_index", attributes.get("os_index", ""))
             if node in self.nodes:
                 raise FormatError(at, f"there are two nodes {node}")
             if len(self.nodes) >= MAX_NODES:
                 raise FormatError(at, f"more than {MAX_NODES} nodes")
-            self.nodes[node] = read_bitmap(f"{at}: complete_cpuset", complete) if complete else cpus
+            self.nodes[node] = _cpus(at, attributes, "complete_cpuset")
         elif kind == "PU":
             number = read_number(f"{at}: os_index", attributes.get("os_index", ""), MAX_CPUS - 1)
             if number in self.pus:
                 raise FormatError(at, f"there are two PUs {number}")
             self.pus |= CpuSet([number])
         elif kind == "Core":
-            self._add(at, self.cores, cpus)
+            self._add(at, self.cores, attributes)
         elif kind == "L2Cache" or (kind == "Cache" and attributes.get("depth") == "2"):
-            self._add(at, self.l2, cpus)
+            self._add(at, self.l2, attributes)
         elif kind == "Group" and attributes.get("subtype") == "Cluster":
-            self._add(at, self.clusters, cpus)
+            self._add(at, self.clusters, attributes)
 
-    def _add(self, where: str, sets: list[CpuSet], cpus: CpuSet) -> None:
+    def _add(self, where: str, sets: list[CpuSet], attributes: dict[str, str]) -> None:
         if len(sets) >= MAX_CPUS:
             raise FormatError(where, f"more than {MAX_CPUS} of them")
-        if cpus:
+        if cpus := _cpus(where, attributes, "cpuset"):
             sets.append(cpus)
 
 

@@ -10,6 +10,9 @@ from groupcpus.sources.irqfiles import MAX_IRQ, note_interrupt
 
 __all__ = ["looks_like_interrupts", "read_interrupts", "split_description"]
 
+# 8192 columns of 11 characters.
+MAX_HEADER = 100_000
+
 _HEADER = re.compile(r"\s*CPU[0-9]{1,5}(?:\s+CPU[0-9]{1,5})*\s*", re.ASCII)
 _HWIRQ = re.compile(r"([0-9]{1,20})(?:-[A-Za-z]\S*)?", re.ASCII)
 _LINE = re.compile(r" *([0-9]{1,9}):", re.ASCII)
@@ -17,7 +20,7 @@ _LINE = re.compile(r" *([0-9]{1,9}):", re.ASCII)
 
 def looks_like_interrupts(text: str) -> bool:
     """Tell whether a text is of this form."""
-    first = next((line for _, line in lines(text[:200_000]) if line.strip()), "")
+    first = next((line for _, line in lines(text[: MAX_HEADER + 1]) if line.strip()), "")
     return bool(_HEADER.fullmatch(first))
 
 
@@ -66,7 +69,7 @@ def read_interrupts(text: str, where: str) -> Facts:
         at = f"{where}: line {number}"
         if not cpus:
             if line.strip():
-                if not _HEADER.fullmatch(line):
+                if len(line) > MAX_HEADER or not _HEADER.fullmatch(line):
                     raise FormatError(at, f"{brief(line)}: expected a header of CPU0, CPU1, ...")
                 cpus = [read_cpu(at, column.strip()[3:]) for column in line.split()]
                 facts.online = CpuSet(cpus)
@@ -98,9 +101,9 @@ def _behind_counts(where: str, line: str, cpus: int) -> str:
     """Give what stands behind the counts, one a CPU."""
     parts = line.split(maxsplit=cpus)
     counts, description = parts[:cpus], parts[cpus] if len(parts) > cpus else ""
-    for count in counts:
-        if not (count.isascii() and count.isdigit() and len(count) <= 20):
-            raise FormatError(where, f"{brief(count)}: expected {cpus} counts, one a CPU")
     if len(counts) < cpus:
         raise FormatError(where, f"{len(counts)} counts for {cpus} CPUs")
+    if not "".join(counts).isdigit():
+        odd = next(count for count in counts if not count.isdigit())
+        raise FormatError(where, f"{brief(odd)}: expected {cpus} counts, one a CPU")
     return description[:4096]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The files of /proc/irq/N and /sys/block/DISK/mq/N, wherever they were copied from."""
 
-from dataclasses import replace
 from typing import Any
 
 from groupcpus.errors import FormatError
@@ -30,7 +29,7 @@ def note_interrupt(facts: Facts, where: str, irq: int, **told: Any) -> None:
         If the same was told before, and differently.
     """
     known = facts.interrupts.get(irq) or Interrupt(irq)
-    if len(facts.interrupts) >= MAX_INTERRUPTS:
+    if irq not in facts.interrupts and len(facts.interrupts) >= MAX_INTERRUPTS:
         raise FormatError(where, f"more than {MAX_INTERRUPTS} interrupts")
     for name, value in told.items():
         before = getattr(known, name)
@@ -38,7 +37,7 @@ def note_interrupt(facts: Facts, where: str, irq: int, **told: Any) -> None:
             raise FormatError(
                 where, f"{name} of interrupt {irq} is {brief(value)} here, {brief(before)} before"
             )
-    facts.interrupts[irq] = replace(known, **told)
+    facts.interrupts[irq] = Interrupt(**(vars(known) | told))
 
 
 _FILES = {

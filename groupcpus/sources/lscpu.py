@@ -52,7 +52,7 @@ def looks_like_values(text: str) -> bool:
 def _values_header(line: str) -> list[str] | None:
     if not line.startswith("#"):
         return None
-    names = [name.strip().lower() for name in line[1:].split(",")]
+    names = [name.strip().lower() for name in line[1:].split(",", MAX_COLUMNS)]
     return names if "cpu" in names and len(names) <= MAX_COLUMNS else None
 
 
@@ -120,7 +120,7 @@ def read_table(text: str, where: str) -> Facts:
         if not line.strip():
             continue
         if not names:
-            names = [name.lower() for name in line.split()]
+            names = [name.lower() for name in line.split(maxsplit=MAX_COLUMNS)]
             if len(names) > MAX_COLUMNS or len(set(names)) != len(names) or "cpu" not in names:
                 raise FormatError(at, "expected a header such as 'CPU NODE SOCKET CORE ONLINE'")
             continue

@@ -3,9 +3,9 @@
 
 import re
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import FormatError
-from groupcpus.sources.facts import Facts, lines, read_cpu, read_distances, read_node
+from groupcpus.sources.facts import MAX_DISTANCES, Facts, lines, read_cpu, read_distances, read_node
 
 __all__ = ["looks_like_numactl", "read_numactl"]
 
@@ -50,13 +50,15 @@ def read_numactl(text: str, where: str) -> Facts:
             node = read_node(at, found[1])
             if node in facts.nodes:
                 raise FormatError(at, f"the CPUs of node {node} are listed twice")
-            facts.nodes[node] = CpuSet(read_cpu(at, cpu) for cpu in found[2].split())
+            facts.nodes[node] = CpuSet(
+                read_cpu(at, cpu) for cpu in found[2].split(maxsplit=MAX_CPUS)
+            )
         elif line.startswith("node ") and " cpus:" in line:
             raise FormatError(at, "expected a node's number and CPU numbers after 'cpus:'")
         elif line.startswith("node ") and not line.endswith(("MB", ":")) and columns is None:
-            columns = [read_node(at, node) for node in line.split()[1:1025]]
+            columns = [read_node(at, node) for node in line.split(maxsplit=MAX_DISTANCES + 1)[1:]]
         elif columns is not None and (found := _ROW.fullmatch(line.rstrip())):
-            row = read_distances(at, found[2].split())
+            row = read_distances(at, found[2].split(maxsplit=MAX_DISTANCES))
             if len(row) != len(columns):
                 raise FormatError(at, f"{len(row)} distances for {len(columns)} nodes")
             facts.distances[read_node(at, found[1])] = dict(zip(columns, row, strict=True))
