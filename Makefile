@@ -21,7 +21,7 @@ endif
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks lint bench lock clean
+.PHONY: help lab test notebooks lint bench fuzz lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 18
@@ -42,6 +42,9 @@ lint: $(STAMP)  ## check formatting, style and types
 
 bench: $(STAMP)  ## measure the engine beside the plain transliteration
 	$(BIN)/python -m pytest benchmarks
+
+fuzz: $(STAMP)  ## feed every parser with 20,000 damaged and made-up inputs
+	$(BIN)/python tests/fuzz.py --inputs 20000
 
 # The lock names no registry and holds for every supported Python and system.
 lock: $(STAMP)  ## renew requirements.lock from pyproject.toml
