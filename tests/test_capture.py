@@ -280,7 +280,7 @@ def test_the_file_is_python_3_6():
         if isinstance(node, ast.Import)
         for name in node.names
     }
-    imported |= {node.module for node in ast.walk(parsed) if isinstance(node, ast.ImportFrom)}
+    imported |= {str(node.module) for node in ast.walk(parsed) if isinstance(node, ast.ImportFrom)}
     assert imported == {"argparse", "collections.abc", "json", "os", "re", "sys", "typing"}
     newer = {"removeprefix", "removesuffix", "bit_count", "is_relative_to"}
     assert not newer & {node.attr for node in ast.walk(parsed) if isinstance(node, ast.Attribute)}

@@ -10,7 +10,7 @@ from tests.sources.shapes import DUMP, INTERRUPTS, SHAPES
 
 
 def test_interrupts_of_chips_with_blanks_in_their_names():
-    loaded = load(INTERRUPTS)
+    loaded = load_topology(INTERRUPTS)
     assert {told.irq: (told.chip, told.hwirq, told.actions) for told in loaded.interrupts} == {
         1: ("IO-APIC", 1, ("i8042",)),
         24: ("soc_pcie:msi", 524288, ("nvme0q0",)),

@@ -183,6 +183,7 @@ def test_distances_are_of_the_nodes_that_exist(tmp_path):
         row = [10 if other == node else 20 + node % 7 for other in (0, 5, 6, 130, 131)]
         files[f"sys/devices/system/node/node{node}/distance"] = " ".join(map(str, row))
     distances = load_topology(directory(files, tmp_path)).topology.distances
+    assert distances is not None
     assert distances[5][5] == 10
     assert distances[5][130] == 25
     assert distances[5][7] == 255

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from groupcpus.errors import FormatError
 from groupcpus.sources import affinity, captured, hwloc, interrupts, lscpu, numactl, sysfs
-from groupcpus.sources.combine import Loaded, combine
+from groupcpus.sources.combine import Loaded, LoadedMachine, combine
 from groupcpus.sources.facts import MAX_TEXT, Facts, Interrupt, brief
 
-__all__ = ["Interrupt", "Loaded", "load", "load_topology"]
+__all__ = ["Interrupt", "Loaded", "LoadedMachine", "load", "load_topology"]
 
 # Python needs up to 27 bytes for a character of JSON; a capture of 9,000 interrupts fits.
 MAX_JSON = 2_500_000
@@ -73,7 +73,7 @@ def load(*sources: str | Path, arch: str | None = None) -> Loaded:
     return combine(facts)
 
 
-def load_topology(*sources: str | Path, arch: str | None = None) -> Loaded:
+def load_topology(*sources: str | Path, arch: str | None = None) -> LoadedMachine:
     r"""Load a machine; as `load`, but an error is raised if no source names its CPUs.
 
     Examples
@@ -91,7 +91,7 @@ def load_topology(*sources: str | Path, arch: str | None = None) -> Loaded:
         raise FormatError(
             "sources", "none names the CPUs of the machine: add lscpu -p, for example"
         )
-    return loaded
+    return LoadedMachine(**vars(loaded))
 
 
 def _read(source: str | Path) -> tuple[str, Facts]:

@@ -10,7 +10,7 @@ from groupcpus.errors import FormatError
 from groupcpus.sources.facts import MAX_DISTANCES, X86, Facts, Interrupt, brief
 from groupcpus.topology import Topology
 
-__all__ = ["Loaded", "combine"]
+__all__ = ["Loaded", "LoadedMachine", "combine"]
 
 # The kernel's number for a node that cannot be reached; what is not told is as far.
 UNREACHABLE = 255
@@ -66,6 +66,13 @@ class Loaded:
     cmdline: tuple[str, ...] = ()
     nvme: Mapping[str, str] = field(default_factory=dict)
     irqbalance: bool | None = None
+
+
+@dataclass(frozen=True)
+class LoadedMachine(Loaded):
+    """A `Loaded` that surely has a topology."""
+
+    topology: Topology
 
 
 class _Combined:
