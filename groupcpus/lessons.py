@@ -308,8 +308,8 @@ def _rotated(answer: object) -> bool:
 _EXERCISES: dict[str, Callable[[object], bool]] = {
     "ex1": _five_queues,
     "ex2": _no_single,
-    "ex3": _visits,
-    "ex4": partial(_breaks, order="descending"),
-    "ex5": _groups_of_absent,
+    "ex3": partial(_breaks, order="descending"),
+    "ex4": _groups_of_absent,
+    "ex5": _visits,
     "ex6": _rotated,
 }

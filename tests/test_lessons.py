@@ -55,9 +55,9 @@ def right_answers():
     return {
         "ex1": masks(small(), 5, "numa"),
         "ex2": set(range(1, 9)) - single,
-        "ex3": heapsort_order([1] * 7),
-        "ex4": ([1, 2, 6], 3),
-        "ex5": grown[::-1],
+        "ex3": ([1, 2, 6], 3),
+        "ex4": grown[::-1],
+        "ex5": heapsort_order([1] * 7),
         "ex6": [counter for counter in range(6) if last_is_alone(counter)],
     }
 
@@ -79,15 +79,15 @@ def last_is_alone(counter):
 def test_right_answers_are_right_and_wrong_ones_are_not(exercise):
     answers = right_answers()
     assert check(exercise, answers[exercise])
-    wrong = ([2, 2], 2) if exercise == "ex4" else list(answers[exercise])[:-1]
+    wrong = ([2, 2], 2) if exercise == "ex3" else list(answers[exercise])[:-1]
     assert not check(exercise, wrong)
     assert not check(exercise, ...)
     assert not check(exercise, None)
 
 
 def test_a_wrong_answer_does_not_give_the_right_one_away():
-    assert repr(check("ex3", [0, 1, 2, 3, 4, 5, 6])) == "ex3: not yet"
-    assert repr(check("ex4", ([1, 1], 9))).startswith("ex4: not yet. ngroups 9: expected")
+    assert repr(check("ex5", [0, 1, 2, 3, 4, 5, 6])) == "ex5: not yet"
+    assert repr(check("ex3", ([1, 1], 9))).startswith("ex3: not yet. ngroups 9: expected")
 
 
 def test_an_unknown_exercise_is_refused():
