@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Capture what decides where a machine's interrupts go, as one JSON document.
 
