@@ -264,15 +264,12 @@ class Ledger:
         return claims_text(self.results)
 
     def _repr_html_(self) -> str:
-        heads = ("claim", "it says", "asserted", "computed", "verdict", "holds for", "note")
-        rows = [heads, *map(_cells, self.results)]
-        lines = [
-            "<tr>"
-            + "".join(f"<{tag} style='text-align:left'>{cell}</{tag}>" for cell in row)
-            + "</tr>"
-            for tag, row in zip(["th", *["td"] * len(self.results)], rows, strict=True)
-        ]
-        return "\n".join(["<table>", *lines, "</table>", f"<p>{_totals(self.results)}</p>"])
+        left = "style='text-align:left;vertical-align:top'"
+        rows = [f"<tr>{''.join(f'<th {left}>{head}</th>' for head in _HEADS)}</tr>"]
+        for result in self.results:
+            cells = "".join(f"<td {left}>{cell}</td>" for cell in _cells(result))
+            rows.append(f"<tr>{cells}</tr>")
+        return "\n".join(["<table>", *rows, "</table>", f"<p>{_totals(self.results)}</p>"])
 
 
 def table(*ids: str) -> Ledger:
@@ -288,18 +285,25 @@ def table(*ids: str) -> Ledger:
     return Ledger([result for id in ids for result in check_claims(id)])
 
 
+_HEADS = ("claim", "it says", "asserted", "computed", "verdict")
+
+
 def _cells(result: Result) -> list[str]:
-    computed = [_show(value) for value in result.computed]
-    texts = [
+    """Put a result into the cells of a row; the conditions stand below the computed value."""
+    computed = _brief_list([_show(value) for value in result.computed], 3)
+    conditions = [f"holds for {holds}" for holds in _brief_list(result.assumptions, 4)]
+    conditions += [result.finding.note] if result.finding.note else []
+    below = "".join(f"<br><small>{html.escape(text)}</small>" for text in conditions)
+    texts = (
         result.claim.name,
         result.claim.statement,
         _show(result.claim.asserted),
-        "; ".join(_brief_list(computed, 3)),
+        "; ".join(computed),
         f"{_MARKS[result.verdict]} {result.verdict}",
-        "; ".join(_brief_list(result.assumptions, 4)),
-        result.finding.note,
-    ]
-    return [html.escape(text) for text in texts]
+    )
+    cells = [html.escape(text) for text in texts]
+    cells[3] += below
+    return cells
 
 
 def _totals(results: Sequence[Result]) -> str:
