@@ -4,6 +4,7 @@
 import io
 
 import pytest
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from PIL import Image
 
@@ -17,6 +18,20 @@ def custom(topology: Topology, queues: int, disks: int = 2) -> Machine:
     return Machine("custom", "custom", "x86_64", "x86", topology, devices)
 
 
+HOT = plot.HOT.lower()
+# CPU 10 is offline, 12 to 15 are absent.
+ABSENT = Topology.from_dict(
+    {
+        "nodes": {"0": "0-7", "1": "8-15"},
+        "siblings": [f"{cpu}-{cpu + 1}" for cpu in range(0, 16, 2)],
+        "clusters": ["0-3", "4-7", "8-11"],
+        "possible": "0-15",
+        "present": "0-11",
+        "online": "0-9,11",
+    }
+)
+
+
 @pytest.fixture(scope="module")
 def before():
     return simulate("L96as_v4", revision="cluster")
@@ -28,7 +43,11 @@ def after():
 
 
 def bar_heights(ax) -> list[float]:
-    return [bar.get_height() for bar in ax.containers[0]]
+    return [path.vertices[:, 1].max() for path in bars_of(ax).get_paths()]
+
+
+def bars_of(ax) -> PolyCollection:
+    return next(bars for bars in ax.collections if isinstance(bars, PolyCollection))
 
 
 def test_bars_have_the_height_of_the_counts(before):
@@ -57,21 +76,52 @@ def test_a_comparison_takes_another_machine(before, after):
     assert [len(bar_heights(ax)) for ax in picture.figure.axes] == [4, 4]
 
 
-def test_bars_follow_interleaved_node_numbering():
+def test_bars_stand_node_by_node_however_cpus_are_numbered():
     doc = {"nodes": {"0": "0-6:2", "1": "1-7:2"}, "possible": "0-7", "present": "0-7"}
     run = simulate(custom(Topology.from_dict(doc), 3), revision="cluster")
     ax = plot.irqs_per_cpu(run)
-    assert bar_heights(ax) == list(run.counts.values())
-    colours = [to_hex(bar.get_facecolor()) for bar in ax.containers[0]]
-    assert len(set(colours[::2])) == len(set(colours[1::2])) == 1
-    assert colours[0] != colours[1]
+    cpus = [0, 2, 4, 6, 1, 3, 5, 7]
+    assert [int(label.get_text()) for label in ax.get_xticklabels()] == cpus
+    assert bar_heights(ax) == [run.counts[cpu] for cpu in cpus]
+    colours = [to_hex(colour) for colour in bars_of(ax).get_facecolors()]
+    assert len(set(colours[:4])) == len(set(colours[4:])) == 1
+    assert colours[0] != colours[4]
+
+
+def test_crosses_mark_cpus_that_are_offline_or_absent():
+    run = simulate(custom(ABSENT, 5), revision="cluster")
+    ax = plot.irqs_per_cpu(run)
+    crosses = next(line for line in ax.lines if line.get_marker() == "x")
+    assert list(crosses.get_xdata()) == [10, 12, 13, 14, 15]
+
+
+@pytest.mark.parametrize("drawing", [plot.irqs_per_cpu, plot.topology_map])
+def test_a_run_on_as_few_as_two_cpus_can_be_drawn(drawing):
+    run = simulate(custom(Topology.uniform(nodes=1, cpus_per_node=2), 2), revision="numa")
+    assert plot.to_png(drawing(run).figure).startswith(b"\x89PNG")
 
 
 def test_large_machines_become_a_heatmap_with_every_count():
     run = simulate(custom(Topology.uniform(nodes=3, cpus_per_node=100), 7), revision="cluster")
+    cells = plot.written(plot.irqs_per_cpu(run))
+    rows = [cpu for node in range(3) for cpu in (node * 100, node * 100 + 64)]
+    for (x, y), text in cells.items():
+        assert int(text) == run.counts[rows[int(y)] + int(x)]
+    assert len(cells) == 300
+
+
+def test_a_heatmap_frames_hot_cpus():
+    run = simulate(custom(Topology.uniform(nodes=2, cpus_per_node=100), 160), revision="cluster")
     ax = plot.irqs_per_cpu(run)
-    cells = [text.get_text() for text in ax.texts]
-    assert sorted(map(int, cells)) == sorted(run.counts.values())
+    frames = next(line for line in ax.lines if to_hex(line.get_markeredgecolor()) == HOT)
+    assert len(frames.get_xydata()) == sum(count > 0 for count in run.single.values()) > 0
+
+
+def test_a_kept_background_gives_the_picture_of_a_fresh_start(before, after):
+    kept = plot.Comparison(before, before)
+    kept.png()
+    kept.draw(before, after)
+    assert kept.png() == plot.Comparison(before, after).png()
 
 
 def test_the_map_writes_each_count_above_its_cpu(before):

@@ -6,7 +6,7 @@ uses pyplot.  CPUs are OS CPU numbers everywhere.  Colours are safe for colour-b
 never the only mark: counts are also numbers or heights, hot CPUs also hatched or ringed.
 """
 
-from groupcpus.plot.base import HOT, to_png, to_svg
+from groupcpus.plot.base import HOT, Picture, to_png, to_svg, written
 from groupcpus.plot.deals import DealState, deal_frame, deal_state
 from groupcpus.plot.loads import Comparison, compare, distribution, irqs_per_cpu
 from groupcpus.plot.maps import (
@@ -26,6 +26,7 @@ __all__ = [
     "Comparison",
     "DealState",
     "Layout",
+    "Picture",
     "agreement",
     "compare",
     "deal_frame",
@@ -40,4 +41,5 @@ __all__ = [
     "topology_graph",
     "topology_legend",
     "topology_map",
+    "written",
 ]

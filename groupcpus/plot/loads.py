@@ -2,17 +2,32 @@
 """How many interrupts CPUs handle: bars, heatmaps, distributions, before and after."""
 
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 
+import matplotlib as mpl
+import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.plot.base import BOUND, COUNTS, HATCHES, NODE_COLOURS, SERIES, axes_of
+from groupcpus.plot.base import (
+    BOUND,
+    COUNTS,
+    HATCHES,
+    HOT,
+    NODE_COLOURS,
+    SERIES,
+    Numbers,
+    Picture,
+    axes_of,
+    luminance,
+)
 from groupcpus.simulate import Run
 from groupcpus.topology import Topology
 
@@ -20,14 +35,17 @@ from groupcpus.topology import Topology
 MAX_BARS = 128
 # CPUs in a row of a heatmap.
 ROW = 64
+# The size of two pictures, one above the other, in inches: always the same, so nothing jumps.
+PAIR = (11, 5.6)
 
 
 def irqs_per_cpu(run: Run, ax: Axes | None = None, *, top: int | None = None) -> Axes:
     """Draw how many interrupts each CPU handles, node by node.
 
-    Bars up to 128 CPUs, beyond that a heatmap with a band of rows a node.  The dashed line and the
-    title give the best possible maximum; the hatched part of a bar are interrupts whose mask is
-    that CPU alone.
+    Bars up to 128 CPUs, beyond that a heatmap with a band of rows a node.  The title and, with
+    bars, a dashed line give the best possible maximum.  The hatched part of a bar are interrupts
+    whose mask is that CPU alone; in a heatmap a frame marks CPUs that have any.  A cross marks
+    CPUs that are offline or absent.
 
     Parameters
     ----------
@@ -42,9 +60,14 @@ def irqs_per_cpu(run: Run, ax: Axes | None = None, *, top: int | None = None) ->
     -------
     Axes
     """
-    if len(run.machine.topology.possible) > MAX_BARS:
-        return _heatmap(run, ax, top)
-    return _Bars(axes_of(ax, 11, 3), run, top).ax
+    topology = run.machine.topology
+    if len(topology.possible) <= MAX_BARS:
+        loads: _Bars | _Heat = _Bars(axes_of(ax, 11, 3), topology)
+    else:
+        height = 1.2 + max(0.16 * len(_node_rows(topology)), 1)
+        loads = _Heat(axes_of(ax, 11, height), topology)
+    loads.show(run, top or 0)
+    return loads.ax
 
 
 def _title(run: Run) -> str:
@@ -53,118 +76,208 @@ def _title(run: Run) -> str:
     return f"{run.revision.name}: max {reached} (best possible {run.best}), {used} CPUs used"
 
 
-class _Bars:
-    """A bar a CPU; `show` puts another run of the same CPUs into the same artists."""
+def _by_node(topology: Topology) -> list[int]:
+    return [cpu for cpus in topology.nodes.values() for cpu in cpus]
 
-    def __init__(self, ax: Axes, run: Run, top: int | None = None, when: str = "") -> None:
+
+class _Bars:
+    """A bar a CPU; `show` puts a run of the machine into the same artists."""
+
+    def __init__(self, ax: Axes, topology: Topology) -> None:
         self.ax = ax
-        self.when = when
-        frame = run.per_cpu.reset_index()
-        sns.barplot(
-            frame,
-            x="cpu",
-            y="irqs",
-            color=NODE_COLOURS[0],
-            saturation=1,
-            width=0.86,
-            errorbar=None,
-            ax=ax,
-        )
-        self.bars = [bar for bar in ax.patches if isinstance(bar, Rectangle)]
-        nodes = list(dict.fromkeys(frame["node"]))
-        for bar, node in zip(self.bars, frame["node"], strict=True):
-            bar.set_facecolor(NODE_COLOURS[nodes.index(node) % 2])
+        self.cpus = _by_node(topology)
+        nodes = [cpus for cpus in topology.nodes.values() if cpus]
+        parity = [at % 2 for at, cpus in enumerate(nodes) for _ in cpus]
+        self.left = np.arange(len(self.cpus)) - 0.43
+        self.bars = PolyCollection([], facecolors=[NODE_COLOURS[odd] for odd in parity])
+        ax.add_collection(self.bars, autolim=False)
         # One outline for all of them: a hatch a bar would take most of the drawing time.
         self.hot = ax.stairs(
-            frame["single"],
-            [at - 0.5 for at in range(len(frame) + 1)],
+            np.zeros(len(self.cpus)),
+            np.arange(len(self.cpus) + 1) - 0.5,
             fill=True,
             facecolor="none",
             edgecolor="white",
             hatch="//////",
             linewidth=0,
         )
-        self.line = ax.axhline(run.best, color=BOUND, linestyle="--", linewidth=1.2)
+        self.line = ax.axhline(0, color=BOUND, linestyle="--", linewidth=1.2)
         self.label = ax.text(
-            1.002, run.best, "", transform=ax.get_yaxis_transform(), va="center", fontsize=8
+            1.002, 0, "", transform=ax.get_yaxis_transform(), va="center", fontsize=8
         )
-        ax.set(xlabel="CPU", ylabel="IRQs")
-        ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        _node_borders(ax, frame)
-        shown = range(0, len(frame), max(1, -(-len(frame) // 24)))
-        ax.set_xticks(list(shown), [str(frame["cpu"][at]) for at in shown], fontsize=8)
-        ax.margins(x=0.005)
+        self.title = ax.set_title(" ", fontsize=10, y=1.01)
+        ax.set(xlabel="CPU", ylabel="IRQs", xlim=(-0.8, len(self.cpus) - 0.2), ylim=(0, 1))
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
+        self._name_nodes(topology)
+        handles: list[Artist] = [
+            Patch(facecolor=NODE_COLOURS[0], edgecolor="white", hatch="//////"),
+        ]
+        labels = ["masks of this CPU alone"]
+        down = [at for at, cpu in enumerate(self.cpus) if cpu not in topology.online]
+        if down:
+            cross = {"linestyle": "none", "marker": "x", "color": "0.35", "markersize": 5}
+            handles += ax.plot(
+                down, [0.03] * len(down), transform=ax.get_xaxis_transform(), **cross
+            )
+            labels.append("offline or absent")
         ax.legend(
-            handles=[Patch(facecolor=NODE_COLOURS[0], edgecolor="white", hatch="//////")],
-            labels=["masks of this CPU alone"],
+            handles,
+            labels,
+            loc="lower right",
+            bbox_to_anchor=(1, 1),
+            borderaxespad=0.1,
+            frameon=False,
+            fontsize=8,
+            ncols=2,
+        )
+        sns.despine(ax=ax)
+        self.moving: list[Artist] = [ax.yaxis, self.bars, self.hot, self.line, self.label]
+        self.moving.append(self.title)
+
+    def _name_nodes(self, topology: Topology) -> None:
+        """Mark where one node's CPUs end, name every node, and number every few CPUs."""
+        nodes = {node: cpus for node, cpus in topology.nodes.items() if cpus}
+        step = max(1, -(-len(self.cpus) // 32))
+        ticks: list[int] = []
+        at = 0
+        for node, cpus in nodes.items():
+            if at:
+                self.ax.axvline(at - 0.5, color="0.6", linewidth=0.8)
+            if len(nodes) <= 32:
+                self.ax.text(
+                    at + len(cpus) / 2 - 0.5,
+                    0.94,
+                    f"node {node}" if len(nodes) <= 16 else str(node),
+                    transform=self.ax.get_xaxis_transform(),
+                    ha="center",
+                    fontsize=8,
+                )
+            starts = range(at, at + len(cpus), step)
+            # The next node's first number needs the room.
+            ticks += [tick for tick in starts if tick == at or at + len(cpus) - tick >= step * 0.6]
+            at += len(cpus)
+        while len(ticks) > 48:
+            ticks = ticks[::2]
+        self.ax.set_xticks(ticks, [str(self.cpus[tick]) for tick in ticks], fontsize=8)
+
+    def show(self, run: Run, top: int = 0, when: str = "") -> None:
+        """Show a run of a machine with the same CPUs."""
+        heights = np.array([run.counts[cpu] for cpu in self.cpus], float)
+        corners = np.zeros((len(heights), 4, 2))
+        corners[:, :2, 0] = self.left[:, None]
+        corners[:, 2:, 0] = self.left[:, None] + 0.86
+        corners[:, 1:3, 1] = heights[:, None]
+        self.bars.set_verts(corners)
+        self.hot.set_data([run.single[cpu] for cpu in self.cpus])
+        self.line.set_ydata([run.best, run.best])
+        self.label.set(y=run.best, text=f"best {run.best}")
+        self.title.set_text(f"{when}{_title(run)}")
+        self.ax.set_ylim(0, max(top, heights.max(initial=1), run.best) * 1.2)
+
+
+class _Heat:
+    """A cell a CPU, in rows; `show` puts a run of the machine into the same artists."""
+
+    def __init__(self, ax: Axes, topology: Topology) -> None:
+        self.ax = ax
+        rows = _node_rows(topology)
+        columns = max(len(cpus) for _, cpus in rows)
+        self.shape = (len(rows), columns)
+        self.places = [
+            (cpu, row, column)
+            for row, (_, cpus) in enumerate(rows)
+            for column, cpu in enumerate(cpus)
+        ]
+        self.down = {cpu for cpu in topology.possible if cpu not in topology.online}
+        self.mesh = ax.pcolormesh(np.zeros(self.shape), cmap=COUNTS, edgecolors="white", lw=0.3)
+        self.title = ax.set_title(" ", fontsize=10, y=1.01)
+        ax.set(xlim=(0, columns), ylim=(len(rows), 0))
+        ax.set_xlabel("CPU, counted from the row's first", fontsize=8)
+        ticks = range(0, columns, 8)
+        ax.set_xticks([tick + 0.5 for tick in ticks], [f"+{tick}" for tick in ticks], fontsize=7)
+        labels = [f"node {node}: CPU {cpus[0]}" for node, cpus in rows]
+        every = max(1, -(-len(rows) // 20))
+        ax.set_yticks([at + 0.5 for at in range(0, len(rows), every)], labels[::every], fontsize=7)
+        ax.tick_params(length=0)
+        self.borders = [
+            ax.axhline(at, color="black", linewidth=0.8, zorder=3)
+            for at, ((before, _), (after, _)) in enumerate(pairwise(rows), start=1)
+            if before != after
+        ]
+        self.hot = Line2D([], [], linestyle="none", marker="s", markerfacecolor="none")
+        self.hot.set(markeredgecolor=HOT, markeredgewidth=0.9, zorder=3)
+        ax.add_line(self.hot)
+        ax.legend(
+            [self.hot],
+            [
+                "has a mask of this CPU alone; x: offline or absent"
+                if self.down
+                else "has a mask of this CPU alone"
+            ],
             loc="lower right",
             bbox_to_anchor=(1, 1),
             borderaxespad=0.1,
             frameon=False,
             fontsize=8,
         )
-        sns.despine(ax=ax)
-        self.show(run, top)
+        # A ramp of our own, as its numbers alone move when the scale changes.
+        self.ramp = ax.inset_axes((1.012, 0, 0.014, 1))
+        self.ramp.imshow(
+            np.linspace(1, 0, 64)[:, None],
+            cmap=COUNTS,
+            aspect="auto",
+            extent=(0, 1, 0, 1),
+            transform=self.ramp.transAxes,
+        )
+        self.ramp.set(xlim=(0, 1), xticks=[], ylabel="IRQs")
+        self.ramp.yaxis.set_label_position("right")
+        self.ramp.yaxis.tick_right()
+        self.ramp.tick_params(labelsize=7)
+        self.ramp.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
+        self.numbers = Numbers(ax)
 
-    def show(self, run: Run, top: int | None = None) -> None:
+    @property
+    def moving(self) -> list[Artist]:
+        """What `show` changes."""
+        cells = [self.mesh, *self.borders, self.hot]
+        return [*cells, *self.numbers.lines, self.title, self.ramp.yaxis]
+
+    def show(self, run: Run, top: int = 0, when: str = "") -> None:
         """Show a run of a machine with the same CPUs."""
-        for bar, count in zip(self.bars, run.counts.values(), strict=True):
-            bar.set_height(count)
-        self.hot.set_data(list(run.single.values()))
-        self.line.set_ydata([run.best, run.best])
-        self.label.set(y=run.best, text=f"best {run.best}")
-        self.ax.set_title(f"{self.when}{_title(run)}", fontsize=10)
-        self.ax.set_ylim(0, max(top or 0, *run.counts.values(), run.best, 1) * 1.2)
+        table = np.full(self.shape, np.nan)
+        for cpu, row, column in self.places:
+            table[row, column] = np.nan if cpu in self.down else run.counts[cpu]
+        highest = max(top, *run.counts.values(), 1)
+        self.mesh.set_array(np.ma.masked_invalid(table))
+        self.mesh.set_clim(0, highest)
+        self.ramp.set_ylim(0, highest)
+        self.title.set_text(f"{when}{_title(run)}")
 
-
-def _node_borders(ax: Axes, frame: pd.DataFrame) -> None:
-    """Mark where one node's CPUs end, and name every run of CPUs of one node."""
-    runs = [(node, len(list(same))) for node, same in groupby(frame["node"])]
-    at = 0
-    for node, count in runs:
-        if at:
-            ax.axvline(at - 0.5, color="0.6", linewidth=0.8)
-        # Interleaved numbering makes too many runs to be named one by one.
-        if len(runs) <= 16:
-            ax.text(
-                at + count / 2 - 0.5,
-                0.93,
-                f"node {node}",
-                transform=ax.get_xaxis_transform(),
-                ha="center",
-                fontsize=8,
+        figure = self.ax.get_figure(root=True)
+        assert figure is not None
+        box = self.ax.get_position()
+        tall = 72 * figure.get_figheight() * box.height / self.shape[0]
+        wide = 72 * figure.get_figwidth() * box.width / self.shape[1]
+        self.hot.set_markersize(max(1.0, min(tall, wide) - 1.5))
+        hot = [(c + 0.5, r + 0.5) for cpu, r, c in self.places if run.single[cpu]]
+        self.hot.set_data(*zip(*hot, strict=True) if hot else ([], []))
+        points = round(min(7.0, tall * 0.75), 1)
+        ramp = mpl.colormaps[COUNTS]
+        inks = {
+            count: "white" if luminance(ramp(count / highest)) < 0.5 else "black"
+            for count in set(run.counts.values())
+        }
+        self.numbers.write(
+            (
+                column + 0.5,
+                row + 0.5,
+                "x" if cpu in self.down else str(run.counts[cpu]),
+                "0.35" if cpu in self.down else inks[run.counts[cpu]],
+                points,
             )
-        at += count
-
-
-def _heatmap(run: Run, ax: Axes | None, top: int | None) -> Axes:
-    rows = _node_rows(run.machine.topology)
-    ax = axes_of(ax, 11, 1.2 + 0.22 * len(rows))
-    table = pd.DataFrame([{at: run.counts[cpu] for at, cpu in enumerate(cpus)} for _, cpus in rows])
-    highest = max(top or 0, *run.counts.values(), 1)
-    sns.heatmap(
-        table,
-        cmap=COUNTS,
-        vmin=0,
-        vmax=highest,
-        annot=len(rows) <= 16,
-        fmt=".0f",
-        annot_kws={"fontsize": 6},
-        linewidths=0.3,
-        cbar_kws={"label": "IRQs", "pad": 0.01},
-        xticklabels=8,
-        ax=ax,
-    )
-    labels = [f"node {node}: CPU {cpus[0]}" for node, cpus in rows]
-    every = max(1, -(-len(rows) // 32))
-    ax.set_yticks(
-        [at + 0.5 for at in range(0, len(rows), every)], labels[::every], rotation=0, fontsize=7
-    )
-    for at, ((before, _), (after, _)) in enumerate(pairwise(rows), start=1):
-        if before != after:
-            ax.axhline(at, color="black", linewidth=1)
-    ax.set(title=_title(run), xlabel="CPU, counted from the row's first", ylabel="")
-    return ax
+            for cpu, row, column in self.places
+            if points >= 4
+        )
 
 
 def _node_rows(topology: Topology) -> list[tuple[int, list[int]]]:
@@ -176,7 +289,7 @@ def _node_rows(topology: Topology) -> list[tuple[int, list[int]]]:
     return rows
 
 
-class Comparison:
+class Comparison(Picture):
     """Two runs of one machine, one above the other on the same scale, to be redrawn quickly.
 
     Attributes
@@ -195,39 +308,30 @@ class Comparison:
     """
 
     def __init__(self, before: Run, after: Run) -> None:
-        self.figure = Figure(layout="constrained")
-        self.bars: list[_Bars] = []
-        self.cpus: tuple[CpuSet, ...] = ()
+        super().__init__(*PAIR)
+        self.topology: Topology | None = None
+        self.loads: list[_Bars | _Heat] = []
         self.draw(before, after)
 
     def draw(self, before: Run, after: Run) -> None:
         """Draw two runs of a machine in place of those shown."""
-        top = max(0, *before.counts.values(), *after.counts.values())
-        # The same CPUs in the same nodes need other heights only.
-        cpus = tuple(before.machine.topology.nodes.values())
-        if self.bars and cpus == self.cpus:
-            for bars, run in zip(self.bars, (before, after), strict=True):
-                bars.show(run, top)
-            return
-        self.cpus = cpus
-        self.bars = []
-        self.figure.clear()
-        self.figure.set_layout_engine("constrained")
-        runs = {"before, ": before, "after, ": after}
-        if len(before.machine.topology.possible) <= MAX_BARS:
-            self.figure.set_size_inches(11, 5.2)
-            for ax, (when, run) in zip(self.figure.subplots(2, 1), runs.items(), strict=True):
-                self.bars.append(_Bars(ax, run, top, when))
-            self.figure.axes[0].set_xlabel("")
-        else:
-            rows = len(_node_rows(before.machine.topology))
-            self.figure.set_size_inches(11, 2 + 0.36 * rows)
-            for ax, (when, run) in zip(self.figure.subplots(2, 1), runs.items(), strict=True):
-                _heatmap(run, ax, top)
-                ax.set_title(f"{when}{_title(run)}", fontsize=10)
-        # Laid out once, so that nothing moves when the heights change.
-        self.figure.draw_without_rendering()
-        self.figure.set_layout_engine("none")
+        # The same machine needs other heights and colours only.
+        if before.machine.topology != self.topology:
+            self.topology = before.machine.topology
+            self.figure.clear()
+            self.settle()
+            big = len(self.topology.possible) > MAX_BARS
+            axes = self.figure.subplots(2, 1)
+            if big:
+                self.figure.subplots_adjust(0.105, 0.075, 0.94, 0.945, hspace=0.25)
+            else:
+                self.figure.subplots_adjust(0.045, 0.085, 0.95, 0.945, hspace=0.32)
+            self.loads = [(_Heat if big else _Bars)(ax, self.topology) for ax in axes]
+            axes[0].set_xlabel("")
+        top = max(0, *before.counts.values(), *after.counts.values(), before.best, after.best)
+        self.loads[0].show(before, top, "before, ")
+        self.loads[1].show(after, top, "after, ")
+        self.moving = [artist for loads in self.loads for artist in loads.moving]
 
 
 def compare(before: Run, after: Run) -> Figure:
