@@ -448,8 +448,8 @@ class Interleaving:
 
     def __str__(self) -> str:
         if self.found and not self.states:
-            late = f", {len(self.late)} of them chosen before the last one counted"
-            return f"the logged order of {len(self.steps)} steps{late if self.late else ''}"
+            late = f", {len(self.late)} chosen early" if self.late else ""
+            return f"the logged order of {len(self.steps)} steps{late}"
         verdict = {
             True: f"found an order of {len(self.steps)} steps",
             False: "no order explains it",
@@ -601,7 +601,7 @@ def find_interleaving(
     found an order of 12 steps after 31 states
     """
     states = 0
-    if not chip.charges_when_allocated:
+    if len(devices) > 1 and not chip.charges_when_allocated:
         # Where masks have no CPU in common, requests can't disturb each other.  If the few requests
         # of one part have no order, all together have none either, and that is soon known.
         for cpus in _separate(devices):
@@ -738,7 +738,7 @@ def replay(
     --------
     >>> print(replay("x86-8cpu-4nodes-1x3-poll1-7.3"))
     x86-8cpu-4nodes-1x3-poll1-7.3: mask 4/4, map 6/6, effective 4/4, admin 2/2; \
-boot: found an order of 2 steps after 7 states
+boot: found an order of 2 steps after 3 states
     """
     if not isinstance(recording, Recording):
         recording = load_recording(recording)
