@@ -119,7 +119,7 @@ def _glyphs(text: str, points: float) -> tuple[Path, float]:
     box = path.get_extents()
     # All digits sit on one line, whatever their own heights.
     height = TextPath((0, 0), "0", size=points).get_extents().height
-    vertices = path.vertices - [(box.x0 + box.x1) / 2, height / 2]
+    vertices = np.asarray(path.vertices) - [(box.x0 + box.x1) / 2, height / 2]
     return Path(vertices, path.codes), 2 * float(np.abs(vertices).max())
 
 
@@ -157,5 +157,5 @@ def written(ax: Axes) -> dict[tuple[float, float], str]:
         (float(x), float(y)): str(line.get_gid())
         for line in ax.lines
         if line.get_gid() is not None
-        for x, y in line.get_xydata()
+        for x, y in np.asarray(line.get_xydata())
     }

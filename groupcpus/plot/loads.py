@@ -115,10 +115,8 @@ class _Bars:
         labels = ["masks of this CPU alone"]
         down = [at for at, cpu in enumerate(self.cpus) if cpu not in topology.online]
         if down:
-            cross = {"linestyle": "none", "marker": "x", "color": "0.35", "markersize": 5}
-            handles += ax.plot(
-                down, [0.03] * len(down), transform=ax.get_xaxis_transform(), **cross
-            )
+            foot = ax.get_xaxis_transform()
+            handles += ax.plot(down, [0.03] * len(down), "x", color="0.35", ms=5, transform=foot)
             labels.append("offline or absent")
         ax.legend(
             handles,
@@ -167,7 +165,7 @@ class _Bars:
         corners[:, :2, 0] = self.left[:, None]
         corners[:, 2:, 0] = self.left[:, None] + 0.86
         corners[:, 1:3, 1] = heights[:, None]
-        self.bars.set_verts(corners)
+        self.bars.set_verts(list(corners))
         self.hot.set_data([run.single[cpu] for cpu in self.cpus])
         self.line.set_ydata([run.best, run.best])
         self.label.set(y=run.best, text=f"best {run.best}")
