@@ -9,15 +9,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.cpuset import CpuSet, _brief
 from groupcpus.errors import GroupCpusError, RequestError
-from groupcpus.grouping import group_cpus_evenly
+from groupcpus.grouping import Allotted, ClusterAttempt, explain, group_cpus_evenly
 from groupcpus.heapsort import heapsort_order
+from groupcpus.revisions import Revision
 from groupcpus.topology import Topology
 
-__all__ = ["Checked", "allot", "broken_promises", "check", "search", "small", "with_absent"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "Checked",
+    "allot",
+    "allotments",
+    "broken_promises",
+    "check",
+    "search",
+    "small",
+    "with_absent",
+]
 
 _MAX_PART = 64
 
@@ -119,6 +132,60 @@ def _check_parts(ncpus: object, ngroups: object) -> None:
             f"ngroups {ngroups!r}: expected at least as many as parts ({len(parts)}) and at most "
             f"as many as CPUs ({sum(parts)})"
         )
+
+
+def allotments(
+    topology: Topology, numgrps: int, node: int | None = None, *, revision: str | Revision
+) -> "pd.DataFrame":
+    """List how a call allots its groups to nodes, or to the clusters of one node.
+
+    Parameters
+    ----------
+    topology : Topology
+        The machine.
+    numgrps : int
+        How many groups are asked for.
+    node : int, optional
+        Whose clusters; the nodes when left out.
+    revision : str or Revision
+        Which version of the function.
+
+    Returns
+    -------
+    DataFrame
+        A row a node or cluster, in the order in which they are served.  Columns: CPUs (cpulist),
+        groups left, CPUs left (both before its turn), gets.
+
+    Raises
+    ------
+    RequestError
+        If nothing is allotted there.
+
+    Examples
+    --------
+    >>> print(allotments(small(), 5, 0, revision="cluster").to_string())
+             CPUs  groups left  CPUs left  gets
+    cluster
+    1         2-3            3          4     1
+    0         0-1            2          2     2
+    """
+    import pandas as pd
+
+    _, steps = explain(topology, numgrps, revision=revision)
+    parts = dict(topology.nodes) if node is None else {}
+    for step in steps:
+        if isinstance(step, ClusterAttempt) and step.node == node:
+            parts = dict(enumerate(step.clusters))
+        if isinstance(step, Allotted) and step.node == node:
+            rows = [
+                (share.id, str(parts[share.id]), share.groups_left, share.cpus_left, share.ngroups)
+                for share in step.shares
+            ]
+            level = "node" if node is None else "cluster"
+            frame = pd.DataFrame(rows, columns=[level, "CPUs", "groups left", "CPUs left", "gets"])
+            return frame.set_index(level)
+    where = "nodes" if node is None else f"the clusters of node {_brief(node)}"
+    raise RequestError(f"numgrps {numgrps}: no groups are allotted to {where}")
 
 
 def broken_promises(ncpus: Sequence[int], allotted: Sequence[int], ngroups: int) -> list[str]:

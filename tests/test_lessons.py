@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from groupcpus import REVISIONS, Topology, explain, group_cpus_evenly, heapsort_order
 from groupcpus.errors import RequestError
 from groupcpus.grouping import Allotted
-from groupcpus.lessons import allot, broken_promises, check, search, small, with_absent
+from groupcpus.lessons import allot, allotments, broken_promises, check, search, small, with_absent
 
 PARTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
@@ -88,6 +88,14 @@ def test_right_answers_are_right_and_wrong_ones_are_not(exercise):
 def test_a_wrong_answer_does_not_give_the_right_one_away():
     assert repr(check("ex5", [0, 1, 2, 3, 4, 5, 6])) == "ex5: not yet"
     assert repr(check("ex3", ([1, 1], 9))).startswith("ex3: not yet. ngroups 9: expected")
+
+
+def test_allotments_are_listed_only_where_there_are_some():
+    assert list(allotments(small(), 3, revision="numa")["gets"]) == [1, 2]
+    with pytest.raises(RequestError, match="numgrps 3: no groups are allotted to the clusters of"):
+        allotments(small(), 3, 0, revision="numa")
+    with pytest.raises(RequestError, match="numgrps 2: no groups are allotted to nodes"):
+        allotments(small(), 2, revision="numa")
 
 
 def test_an_unknown_exercise_is_refused():
