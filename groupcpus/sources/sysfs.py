@@ -35,9 +35,9 @@ from groupcpus.sources.irqfiles import read_irq_file, read_queue_map
 __all__ = ["Tree", "read_archive", "read_directory", "read_tree"]
 
 # A tar of cpu and node in /sys/devices/system has some 200 members a CPU, padded to a page.
-MAX_MEMBERS = 120_000
+MAX_MEMBERS = 100_000
 MAX_UNPACKED = 256_000_000
-MAX_FILES = 120_000
+MAX_FILES = 100_000
 MAX_KEPT = 16_000_000
 MAX_FILE = 65536
 
