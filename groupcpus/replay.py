@@ -565,7 +565,8 @@ class _Search:
 def _separate(devices: Sequence[RecordedDevice]) -> list[CpuSet]:
     """Split the CPUs so that no mask of a managed interrupt has CPUs of two parts."""
     parts: list[CpuSet] = []
-    for mask in {mask for device in devices for mask in device.masks[1:]}:
+    # Not a set: its order would change from run to run, and the number of states seen with it.
+    for mask in dict.fromkeys(mask for device in devices for mask in device.masks[1:]):
         touched = [part for part in parts if part & mask]
         parts = [part for part in parts if not part & mask]
         parts.append(mask | CpuSet(cpu for part in touched for cpu in part))
