@@ -100,7 +100,9 @@ class CpuSet:
         return self._mask != 0
 
     def __contains__(self, cpu: object) -> bool:
-        return isinstance(cpu, int) and cpu >= 0 and bool(self._mask >> cpu & 1)
+        # CPUs out of a DataFrame are NumPy's integers.
+        number = cpu.__index__() if hasattr(cpu, "__index__") else -1
+        return number >= 0 and bool(self._mask >> number & 1)
 
     def __and__(self, other: "CpuSet") -> "CpuSet":
         return _wrap(self._mask & other._mask) if isinstance(other, CpuSet) else NotImplemented

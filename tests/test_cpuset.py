@@ -157,6 +157,13 @@ def test_a_set_holds_its_cpus(cpus):
     assert "0" not in made
 
 
+def test_a_cpu_out_of_an_array_is_found():
+    numpy = pytest.importorskip("numpy")
+    assert numpy.int64(2) in CpuSet("2-3")
+    assert numpy.int64(4) not in CpuSet("2-3")
+    assert numpy.float64(2) not in CpuSet("2-3")
+
+
 @given(numbers)
 def test_the_printed_cpulist_is_read_back(cpus):
     made = CpuSet(cpus)
