@@ -205,8 +205,10 @@ class Run:
             )
         columns = ["device", "queue", "kind", "affinity", "effective", "node", "cluster", "core"]
         frame = pd.DataFrame(rows, columns=[*columns, "single", "spread_offset"])
-        whole = dict.fromkeys(["effective", "node", "cluster", "core"], "Int64")
-        return frame.astype({"queue": int, "single": bool, "spread_offset": int, **whole})
+        types = dict.fromkeys(["device", "kind", "affinity"], "str")
+        types |= dict.fromkeys(["effective", "node", "cluster", "core"], "Int64")
+        types |= {"queue": "int64", "single": "bool", "spread_offset": "int64"}
+        return frame.astype(types)
 
     @cached_property
     def per_cpu(self) -> "pd.DataFrame":
@@ -335,7 +337,7 @@ def simulate(
     probe : {"admin-first", "interleaved"} or sequence of str
         The order of the calls, see `probe_calls`.
     spread_start : int
-        The call counter before the first call.
+        The call counter before the first call; it has 32 bits, so greater values wrap.
 
     Returns
     -------
@@ -345,7 +347,7 @@ def simulate(
     Raises
     ------
     RequestError
-        If a name or number is none that can be.
+        If a name or number is none that can be, or no CPU is online.
     VectorSpaceError
         If a CPU has no vector left for a managed interrupt.
 
@@ -366,13 +368,16 @@ with these masks 6); 68 CPUs x 3, 28 CPUs x 6; 168 single-CPU IRQs on 28 CPUs; p
         machine = load_machine(machine)
     if isinstance(spread_start, bool) or not isinstance(spread_start, int) or spread_start < 0:
         raise RequestError(f"spread_start {_brief(spread_start)}: expected 0 or more")
+    if not machine.topology.online:
+        raise RequestError(f"machine {machine.name}: no CPU is online")
     revision = get_revision(revision)
     irqchip = irqchip or machine.irqchip
     chip = make_irqchip(irqchip, machine.topology)
     possible = len(machine.topology.possible)
     probing = probe_calls(machine.devices, possible, probe)
 
-    counter = spread_start & _UINT_MAX
+    spread_start &= _UINT_MAX
+    counter = spread_start
     calls = []
     groupings: dict[tuple[int, int], Grouping] = {}
     interrupts: list[Interrupt] = []
