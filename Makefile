@@ -13,7 +13,7 @@ CHECKED := groupcpus tests tools notebooks $(wildcard benchmarks)
 
 # `make NEWEST=1 …` takes the newest versions that pyproject.toml allows instead of the lock's.
 ifdef NEWEST
-INSTALL = $(BIN)/python -m pip install --quiet --upgrade --editable '.[lab,test]'
+INSTALL = $(BIN)/python -m pip install --quiet --upgrade --editable '.[lab,site,test]'
 else
 INSTALL = $(BIN)/python -m pip install --quiet --requirement requirements.lock && \
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
@@ -21,7 +21,7 @@ endif
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks lint bench fuzz lock clean
+.PHONY: help lab test notebooks site lint bench fuzz lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 18
@@ -34,6 +34,9 @@ test: lint  ## lint, run all tests, execute every notebook and compare its outpu
 
 notebooks: $(STAMP)  ## execute every notebook and store its outputs
 	$(BIN)/python tools/notebooks.py --links --write
+
+site: $(STAMP)  ## build a site of the stored notebooks in _site, to be read without a network
+	$(BIN)/python -m tools.website
 
 lint: $(STAMP)  ## check formatting, style and types
 	$(BIN)/ruff format --check $(CHECKED)
@@ -50,10 +53,10 @@ fuzz: $(STAMP)  ## feed every parser with 20,000 damaged and made-up inputs
 lock: $(STAMP)  ## renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet 'uv<1'
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
-		--extra lab --extra test pyproject.toml --output-file requirements.lock
+		--extra lab --extra site --extra test pyproject.toml --output-file requirements.lock
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) _site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml requirements.lock

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 LOCK = (ROOT / "requirements.lock").read_text()
+LOCKED = ("lab", "site", "test")  # what the Makefile installs
 # conda-forge splits the Qt parts off these packages.
 CONDA_NAMES = {"matplotlib-base": "matplotlib", "seaborn-base": "seaborn"}
 
@@ -46,9 +47,9 @@ def test_conda_environment_takes_conda_forge_alone_and_installs_this_package():
     assert CONDA["dependencies"][-1] == {"pip": ["-e ."]}
 
 
-@pytest.mark.parametrize("name", sorted(wanted("lab", "test")))
+@pytest.mark.parametrize("name", sorted(wanted(*LOCKED)))
 def test_every_dependency_is_bounded_and_locked_within_its_bounds(name):
-    bounds = wanted("lab", "test")[name]
+    bounds = wanted(*LOCKED)[name]
     assert {spec.operator for spec in bounds} == {">=", "<"}
     pins = [spec.version for req in locked() if req.name == name for spec in req.specifier]
     assert pins, f"requirements.lock has no {name}: run `make lock`"
