@@ -203,8 +203,8 @@ def claims_text(results: Sequence[Result], width: int = 100) -> str:
          computed  17.7
          note      Read as time saved it would be right: 84.04 / 98.93 is
                    15.1 % less.
-         source    the patch that adds MANA's irq_setup(), as posted
-                   (December 2023)
+         source    [PATCH 3/3] net: mana: add a function to spread IRQs per
+                   CPUs (17 December 2023)
     <BLANKLINE>
     1 contradicted
     """
