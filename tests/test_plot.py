@@ -5,12 +5,13 @@ import io
 from typing import Any
 
 import pytest
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import EllipseCollection, PolyCollection
 from matplotlib.colors import to_hex
 from PIL import Image
 
 from groupcpus import Topology, group_cpus_evenly, load_machine, simulate
 from groupcpus import plot as pictures
+from groupcpus.cpuset import CpuSet
 from groupcpus.devices import Device
 from groupcpus.machines import Machine
 
@@ -128,33 +129,83 @@ def test_a_kept_background_gives_the_picture_of_a_fresh_start(before, after):
     assert kept.png() == plot.Comparison(before, after).png()
 
 
+def counts_above_names(ax) -> dict[int, str]:
+    """Read a map: what stands in the circle of each CPU."""
+    marks = {(round(x, 2), round(y, 2)): text for (x, y), text in plot.written(ax).items()}
+    return {
+        int(text): marks[x, round(y + 0.63, 2)]
+        for (x, y), text in marks.items()
+        if (x, round(y + 0.63, 2)) in marks
+    }
+
+
+def circles(ax) -> Any:
+    return next(marks for marks in ax.collections if isinstance(marks, EllipseCollection))
+
+
 def test_the_map_writes_each_count_above_its_cpu(before):
-    ax = plot.topology_map(before)
-    where = {}
-    for text in ax.texts:
-        x, y = text.get_position()
-        where[round(x, 3), round(y, 3)] = text.get_text()
-    named = {}
-    for (x, y), text in where.items():
-        if (above := where.get((x, round(y + 0.62, 3)))) is not None:
-            named[int(text)] = int(above)
-    assert named == before.counts
+    inside = counts_above_names(plot.topology_map(before))
+    assert {cpu: int(text) for cpu, text in inside.items()} == before.counts
 
 
 def test_the_map_rings_hot_cpus_only(before):
-    ax = plot.topology_map(before)
-    circles = next(c for c in ax.collections if len(c.get_offsets()) == len(before.counts))
-    rings = [to_hex(colour) for colour in circles.get_edgecolors()]
-    assert rings.count(plot.HOT.lower()) == sum(count > 0 for count in before.single.values()) == 28
+    rings = [to_hex(c) for c in circles(plot.topology_map(before)).get_edgecolor()]
+    assert rings.count(HOT) == sum(count > 0 for count in before.single.values()) == 28
 
 
 def test_the_map_shows_groups():
     topology = Topology.uniform(nodes=2, cpus_per_node=4)
     masks = group_cpus_evenly(topology, 3, revision="cluster").masks
-    ax = plot.topology_map(topology, groups=masks)
-    numbers = [text.get_text() for text in ax.texts]
-    for group, mask in enumerate(masks):
-        assert numbers.count(str(group)) >= len(mask)
+    inside = counts_above_names(plot.topology_map(topology, groups=masks))
+    assert inside == {cpu: str(at) for at, mask in enumerate(masks) for cpu in mask}
+
+
+def test_the_map_dashes_and_names_cpus_that_are_down():
+    ax = plot.topology_map(simulate(custom(ABSENT, 5), revision="cluster"))
+    inside = counts_above_names(ax)
+    assert [cpu for cpu in inside if inside[cpu] == "off"] == [10]
+    assert sorted(cpu for cpu in inside if inside[cpu] == "abs") == [12, 13, 14, 15]
+    dashed = [on_off is not None for _, on_off in circles(ax).get_linestyle()]
+    assert sum(dashed) == 5
+
+
+@pytest.mark.parametrize(
+    ("doc", "words"),
+    [
+        ({"nodes": {"0": "0-3", "1": "4-7"}, "clusters": ["0-7"]}, "one cluster spans nodes"),
+        ({"nodes": {"0": "0-3", "1": "4-7"}}, "each CPU is its own cluster"),
+        ({"nodes": {"0": "0-3", "1": "4-7"}, "no_cluster": "0-7"}, "no cluster known"),
+        ({"nodes": {"0": "0-7"}, "clusters": ["0-7"]}, "each node is one cluster"),
+        ({"nodes": {"0": "", "2": "0-7"}}, "node 0: no CPUs"),
+    ],
+)
+def test_the_map_says_what_its_boxes_cannot(doc, words):
+    topology = Topology.from_dict(doc | {"possible": "0-7", "present": "0-7"})
+    ax = plot.topology_map(simulate(custom(topology, 3), revision="cluster"))
+    assert any(words in text.get_text().replace("\n", " ") for text in ax.texts)
+
+
+@pytest.mark.parametrize("strided", [False, True])
+def test_large_maps_fold_and_name_every_cpu(strided):
+    document: dict[str, Any] = {"nodes": {}, "possible": "0-1023", "present": "0-1023"}
+    for node in range(8):
+        first = node * 64 if strided else node * 128
+        ranges = f"{first}-{first + 63},{first + 512}-{first + 575}"
+        document["nodes"][str(node)] = ranges if strided else f"{first}-{first + 127}"
+    topology = Topology.from_dict(document)
+    ax = plot.topology_map(simulate(custom(topology, 62), revision="cluster"))
+    named = ",".join(text for text in plot.written(ax).values() if len(text) > 3)
+    assert CpuSet(named) == topology.possible
+    wide = [line.get_markersize() / len(line.get_gid()) for line in ax.lines]
+    assert min(wide) > 2.5, "points a character"
+
+
+def test_a_map_shown_again_has_the_bytes_of_a_fresh_one(before, after):
+    one, two = (plot.Map(before.machine.topology) for _ in range(2))
+    one.show(before, top=6)
+    one.show(after, top=6)
+    two.show(after, top=6)
+    assert plot.to_png(one.ax.figure) == plot.to_png(two.ax.figure)
 
 
 @pytest.mark.parametrize(("nodes", "cpus"), [(1, 2), (2, 48), (4, 64), (8, 128)])

@@ -12,6 +12,7 @@ from groupcpus.plot.loads import Comparison, compare, distribution, irqs_per_cpu
 from groupcpus.plot.maps import (
     MAX_CIRCLES,
     Layout,
+    Map,
     nested_layout,
     topology_graph,
     topology_legend,
@@ -26,6 +27,7 @@ __all__ = [
     "Comparison",
     "DealState",
     "Layout",
+    "Map",
     "Picture",
     "agreement",
     "compare",

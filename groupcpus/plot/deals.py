@@ -17,7 +17,7 @@ from groupcpus.grouping import (
     StageStart,
     Step,
 )
-from groupcpus.plot.maps import topology_map
+from groupcpus.plot.maps import Map, topology_map
 from groupcpus.topology import Topology
 
 
@@ -133,8 +133,9 @@ def deal_frame(
     5 of 6 - group 0: CPUs 4, 5 of cluster 4-5
     """
     state = deal_state(topology, steps[:upto])
-    if ax is not None:
-        ax.clear()
+    if ax is None:
+        ax = Map(topology, headed=False, above=0.65).ax
+    ax.clear()
     captions = {node: f", {count} of the groups" for node, count in state.node_groups.items()}
     ax = topology_map(topology, ax, groups=state.groups, focus=state.focus, captions=captions)
     title = fill(f"{upto} of {len(steps)} - {state.sentence}", 90, max_lines=3, placeholder=" ...")

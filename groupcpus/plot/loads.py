@@ -305,8 +305,11 @@ class Comparison(Picture):
      'after, rotate-v2: max 4 (best possible 4), 96 CPUs used']
     """
 
-    def __init__(self, before: Run, after: Run) -> None:
+    def __init__(
+        self, before: Run, after: Run, labels: tuple[str, str] = ("before", "after")
+    ) -> None:
         super().__init__(*PAIR)
+        self.labels = labels
         self.topology: Topology | None = None
         self.loads: list[_Bars | _Heat] = []
         self.draw(before, after)
@@ -327,14 +330,23 @@ class Comparison(Picture):
             self.loads = [(_Heat if big else _Bars)(ax, self.topology) for ax in axes]
             axes[0].set_xlabel("")
         top = max(0, *before.counts.values(), *after.counts.values(), before.best, after.best)
-        self.loads[0].show(before, top, "before, ")
-        self.loads[1].show(after, top, "after, ")
+        self.loads[0].show(before, top, f"{self.labels[0]}, ")
+        self.loads[1].show(after, top, f"{self.labels[1]}, ")
         self.moving = [artist for loads in self.loads for artist in loads.moving]
 
 
-def compare(before: Run, after: Run) -> Figure:
-    """Draw two runs of a machine, one above the other on the same scale."""
-    return Comparison(before, after).figure
+def compare(before: Run, after: Run, labels: tuple[str, str] = ("before", "after")) -> Figure:
+    """Draw two runs of a machine, one above the other on the same scale, each with its label.
+
+    Examples
+    --------
+    >>> from groupcpus import simulate
+    >>> runs = [simulate("D16plds_v6", revision="cluster", irqchip=name) for name in ("gicv3", "its")]
+    >>> [ax.get_title() for ax in compare(*runs, labels=("GICv3", "ITS")).axes]
+    ['GICv3, cluster: max 2 (best possible 2), 6 CPUs used',
+     'ITS, cluster: max 2 (best possible 1), 10 CPUs used']
+    """
+    return Comparison(before, after, labels).figure
 
 
 def distribution(runs: Sequence[Run], ax: Axes | None = None) -> Axes:
