@@ -18,7 +18,8 @@ the only ones that can come first.  So
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from groupcpus.cpuset import CpuSet, cpus_of
 from groupcpus.irqchip import IRQCHIPS, FirstCpu
@@ -241,3 +242,186 @@ def _possible(masks: Counter[int], maximum: int) -> bool:
             graph.add_edge(("mask", mask), cpu)
             graph.add_edge(cpu, "all placed", capacity=maximum)
     return nx.maximum_flow_value(graph, "interrupts", "all placed") == sum(masks.values())
+
+
+class _Part(NamedTuple):
+    """A node or cluster in one call: the fewest and most groups that lie within it."""
+
+    cpus: tuple[int, ...]
+    least: int
+    most: int
+
+
+class _Split(NamedTuple):
+    """A node in one call, and its clusters if each of them has groups of its own."""
+
+    node: _Part
+    clusters: tuple[_Part, ...]
+    certain: bool
+    """False: whether it is dealt cluster by cluster depends on the groups it gets."""
+
+
+def _shares(parts: Sequence[tuple[int, ...]], numgrps: int) -> Iterator[_Part]:
+    """Share groups out as fairly as `cluster`: as many to each size, split evenly within it."""
+    groups_left, cpus_left = numgrps, sum(map(len, parts))
+    together: Counter[int] = Counter()
+    for size in sorted(map(len, parts)):
+        share = groups_left * size // cpus_left or 1
+        together[size] += share
+        groups_left -= share
+        cpus_left -= size
+    count = Counter(map(len, parts))
+    for part in parts:
+        size = len(part)
+        yield _Part(part, together[size] // count[size], -(-together[size] // count[size]))
+
+
+def _splits(topology: Topology, numgrps: int) -> list[_Split]:
+    nodes = [tuple(cpus) for cpus in topology._node_cpus if cpus]
+    clusters = [topology._node_clusters[topology.node_of(cpus[0])] or [] for cpus in nodes]
+    splits = []
+    for node, within in zip(_shares(nodes, numgrps), clusters, strict=True):
+        parts: tuple[_Part, ...] = ()
+        if 0 < len(within) <= node.least:
+            parts = tuple(
+                _Part(few.cpus, few.least, many.most)
+                for few, many in zip(
+                    _shares(within, node.least), _shares(within, node.most), strict=True
+                )
+            )
+        splits.append(_Split(node, parts, bool(parts) or not 0 < len(within) <= node.most))
+    return splits
+
+
+def reachable_maximum(topology: Topology, calls: Iterable[int]) -> int:
+    """Give a greatest number of interrupts a CPU that no fair revision goes below.
+
+    Fair is a revision that gives all nodes (and in a node all clusters) of one size as many groups
+    together as `cluster` does, and splits that evenly among them.
+
+    Parameters
+    ----------
+    topology : Topology
+        A machine whose CPUs are all online.
+    calls : iterable of int
+        The groups that each call asks for; each one filled becomes an interrupt.
+
+    Returns
+    -------
+    int
+        At least ``ceil(interrupts / CPUs)``, for the machine and for every node and cluster.
+
+    Examples
+    --------
+    A cluster of four CPUs and one of a single CPU: with two groups a call, each has one.
+
+    >>> machine = Topology.uniform(nodes=1, cpus_per_node=5, threads=1, cluster=4)
+    >>> reachable_maximum(machine, [2, 2, 2])
+    3
+    """
+    cpus = tuple(topology.possible)
+    nodes = sum(map(bool, topology._node_cpus))
+    within: Counter[tuple[int, ...]] = Counter()
+    for numgrps in calls:
+        filled = min(numgrps, len(cpus))
+        # A node may be the machine, and a cluster the node: by their CPUs they count once.
+        parts = {cpus: filled}
+        if numgrps > nodes:
+            for split in _splits(topology, filled):
+                for part in (*split.clusters, split.node):
+                    parts.setdefault(part.cpus, part.least)
+        within.update(parts)
+    return max((-(-count // len(part)) for part, count in within.items()), default=0)
+
+
+def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
+    """Give a number of CPUs that no fair revision exceeds where the first CPU of a mask is picked.
+
+    Besides being fair (see `reachable_maximum`) the revision must let no more groups cross a
+    border of clusters or cores than `cluster` does.
+
+    Parameters
+    ----------
+    topology : Topology
+        A machine whose CPUs are all online, the CPUs of a core (and cluster) side by side.
+    calls : iterable of int
+        The groups that each call asks for.
+
+    Notes
+    -----
+    Take n CPUs that are dealt to g groups, of ``n // g`` CPUs at least.
+
+    * The lowest one is the first of its group in every call, so a call adds ``g - 1`` others.
+    * The last ``n // g - 1`` are never first: a group has that many CPUs above its first one.
+    * Where groups fit into cores (or clusters) of u CPUs, ``n // g <= u``, most have to: then only
+      a group of more than u CPUs starts inside of one.  There are ``u * (n / u - g)`` of those.
+      With cores of two and ``n // g == 1``, instead, each of the ``g - n / 2`` cores cut in two
+      adds one.
+    * Groups of whole nodes start with the lowest CPU of a node.
+
+    Examples
+    --------
+    Three calls for two groups on eight CPUs: 0 in all of them, and one more in each.
+
+    >>> machine = Topology.uniform(nodes=1, cpus_per_node=8, threads=1, cluster=0)
+    >>> reachable_cpus(machine, [2, 2, 2]), reachable_cpus(machine, [2] * 20)
+    (4, 5)
+    """
+    everything = len(topology.possible)
+    nodes = [tuple(cpus) for cpus in topology._node_cpus if cpus]
+    lowest = {cpus[0] for cpus in nodes}
+    others = 0
+    # What is dealt in one go, and as how many groups, a call.
+    dealt: dict[tuple[int, ...], list[_Part]] = {}
+    ways: dict[tuple[int, ...], set[tuple[tuple[int, ...], ...]]] = {node: set() for node in nodes}
+    for numgrps in calls:
+        if numgrps <= len(nodes):
+            continue
+        for split in _splits(topology, min(numgrps, everything)):
+            parts = split.clusters or (split.node,)
+            ways[split.node.cpus].add(tuple(part.cpus for part in parts if split.certain))
+            if split.certain:
+                for part in parts:
+                    dealt.setdefault(part.cpus, []).append(part)
+            else:
+                clusters = topology._node_clusters[topology.node_of(split.node.cpus[0])]
+                lowest.update(cluster[0] for cluster in clusters or [])
+            lowest.update(part.cpus[0] for part in parts)
+            others -= len(parts)
+        others += min(numgrps, everything)
+    most = 0
+    for node, known in ways.items():
+        if not known:
+            most += 1
+        elif len(known) > 1 or () in known:
+            most += len(node)
+        else:
+            most += sum(_most_first(topology, dealt[part]) for part in next(iter(known)))
+    return min(most, len(lowest) + others)
+
+
+def _most_first(topology: Topology, calls: Sequence[_Part]) -> int:
+    """Count the CPUs of one node or cluster that may be the first of a group in some call."""
+    cpus = calls[0].cpus
+    ncpus = len(cpus)
+    most = [ncpus - ncpus // max(call.most for call in calls) + 1]
+    most.append(1 + sum(call.most - 1 for call in calls))
+    # Cores, and the clusters of a node that is not dealt by cluster.
+    for part_of in (topology._core, topology._cluster):
+        sizes = Counter(part_of[cpu] for cpu in cpus)
+        if len(sizes) > 1 and len(set(sizes.values())) == 1 and -1 not in sizes:
+            size = sizes[part_of[cpus[0]]]
+            inside = sum(
+                max(_starts_inside(ncpus, size, ngroups) for ngroups in (call.least, call.most))
+                for call in calls
+            )
+            most.append(len(sizes) + inside)
+    return min(most)
+
+
+def _starts_inside(ncpus: int, size: int, ngroups: int) -> int:
+    """Count how many groups may start inside of a part (core or cluster) of `size` CPUs."""
+    parts, share = ncpus // size, ncpus // ngroups
+    if share == size:
+        return size * (parts - ngroups)
+    return ngroups - parts if share == 1 and size == 2 else ncpus
