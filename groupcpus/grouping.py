@@ -15,8 +15,9 @@ What differs between versions of the function is in `groupcpus.revisions`.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, repeat
+from itertools import accumulate, pairwise, repeat
 from operator import lshift, sub
+from typing import NamedTuple
 
 from groupcpus.cpuset import MAX_CPUS, CpuSet, _brief, _wrap, _wrap_all, cpus_of
 from groupcpus.errors import RequestError
@@ -299,6 +300,8 @@ class _Call:
         self.numgrps = numgrps
         self.revision = get_revision(revision)
         self.spread_offset = self.revision.offset(numgrps, spread_offset)
+        # For a counter of groups: how many calls of this size it stands for.
+        self.calls = self.spread_offset // numgrps
         self.trace = trace
         self.first_group = 0
         # In one call, equal counts are allotted alike and sets of as many CPUs and groups dealt
@@ -334,15 +337,15 @@ class _Call:
             return self.round_robin(nodes, [node_masks[node] for node in nodes])
 
         ncpus = [mask.bit_count() for mask in node_masks]
-        allotment = self.allot("node", ncpus, min(sum(ncpus), self.numgrps))
+        allotment = self.allot("node", ncpus, min(sum(ncpus), self.numgrps), self.spread_offset)
         groups: list[int] = []
-        for node, count in zip(allotment.ids, allotment.ngroups, strict=True):
+        for node, count, total in allotment:
             if not self.revision.cluster_aware or not self.try_clusters(
-                groups, node, node_masks[node], count
+                groups, node, node_masks[node], count, total
             ):
                 whole = node_masks[node] == self.topology._node_masks[node]
                 members = self.topology._node_cpus[node] if whole else cpus_of(node_masks[node])
-                self.assign(groups, members, count, node)
+                self.assign(groups, members, count, node, None, total)
         return groups
 
     def round_robin(self, nodes: list[int], node_masks: list[int]) -> list[int]:
@@ -360,18 +363,18 @@ class _Call:
         return groups
 
     def allot(
-        self, level: str, ncpus: Sequence[int], numgrps: int, node: int | None = None
+        self, level: str, ncpus: Sequence[int], numgrps: int, total: int, node: int | None = None
     ) -> "_Allotment":
         """Allot groups to nodes, or to the clusters of a node: ``alloc_groups_to_nodes()``."""
-        key: tuple[str | int, ...] = (level, numgrps, *ncpus)
+        key: tuple[str | int, ...] = (level, numgrps, total, *ncpus)
         allotment = self.allotments.get(key)
         if not allotment:
-            allotment = self.allotments[key] = _Allotment(self, level, ncpus, numgrps)
+            allotment = self.allotments[key] = _Allotment(self, level, ncpus, numgrps, total)
         if self.trace is not None:
             self.trace += allotment.steps(level, ncpus, numgrps, node)
         return allotment
 
-    def try_clusters(self, groups: list[int], node: int, mask: int, count: int) -> bool:
+    def try_clusters(self, groups: list[int], node: int, mask: int, count: int, total: int) -> bool:
         """Keep a node's groups within clusters if it can be: ``__try_group_cluster_cpus()``."""
         topology = self.topology
         whole = mask == topology._node_masks[node]
@@ -381,9 +384,9 @@ class _Call:
             self.trace.append(_attempt(node, count, clusters, taken))
         if clusters is None or not taken:
             return False
-        allotment = self.allot("cluster", list(map(len, clusters)), count, node)
-        for cluster, ngroups in zip(allotment.ids, allotment.ngroups, strict=True):
-            self.assign(groups, clusters[cluster], ngroups, node, cluster)
+        allotment = self.allot("cluster", list(map(len, clusters)), count, total, node)
+        for cluster, ngroups, cluster_total in allotment:
+            self.assign(groups, clusters[cluster], ngroups, node, cluster, cluster_total)
         return True
 
     def assign(
@@ -392,9 +395,13 @@ class _Call:
         cpus: Sequence[int],
         ngroups: int,
         node: int,
-        cluster: int | None = None,
+        cluster: int | None,
+        total: int,
     ) -> None:
         """Deal the CPUs of a node or cluster to its groups: ``assign_cpus_to_groups()``."""
+        parts = self.revision.deal_parts and 1 < ngroups < len(cpus)
+        if parts and self.assign_parts(groups, cpus, ngroups, node, cluster, total):
+            return
         ncpus = len(cpus)
         pattern = self.patterns.get((ncpus, ngroups))
         if not pattern:
@@ -416,6 +423,30 @@ class _Call:
                     self.trace.append(Dealt(at % self.numgrps, node, within, tuple(taken)))
             groups += [1 << taken[0] if len(taken) == 1 else _mask(taken) for taken in spread]
 
+    def assign_parts(
+        self,
+        groups: list[int],
+        cpus: Sequence[int],
+        ngroups: int,
+        node: int,
+        cluster: int | None,
+        total: int,
+    ) -> bool:
+        """Deal CPUs in the order of their clusters and cores, if the revision wants to."""
+        assert self.revision.deal_parts
+        layout = _layout(self.topology, cpus, across=cluster is None)
+        deal = self.revision.deal_parts(layout.clusters, layout.cores, ngroups, total)
+        if deal is None:
+            return False
+        within = None if cluster is None else CpuSet(cpus)
+        for start, end in pairwise(accumulate(deal.sizes, initial=deal.first)):
+            if self.trace is not None:
+                at = (self.first_group + len(groups)) % self.numgrps
+                taken = (layout.order * 2)[start:end]
+                self.trace.append(Dealt(at, node, within, taken))
+            groups.append(layout.below[end] - layout.below[start])
+        return True
+
 
 def _mask(cpus: Iterable[int]) -> int:
     mask = 0
@@ -425,9 +456,15 @@ def _mask(cpus: Iterable[int]) -> int:
 
 
 class _Allotment:
-    """The groups of nodes or clusters with `ncpus` CPUs each: who has how many, in visit order."""
+    """The groups of nodes or clusters with `ncpus` CPUs each: who has how many, in visit order.
 
-    def __init__(self, call: _Call, level: str, ncpus: Sequence[int], numgrps: int) -> None:
+    Iterating gives the id of each, its groups now, and the offset that it works with: the call's,
+    or how many groups it was given before.
+    """
+
+    def __init__(
+        self, call: _Call, level: str, ncpus: Sequence[int], numgrps: int, total: int
+    ) -> None:
         # Ids without CPUs have UINT_MAX CPUs in the sort, and it compares signed differences.
         order = heapsort_order([count or -1 for count in ncpus], call.revision.sort)
         self.ids = [id for id in order if ncpus[id]]
@@ -441,11 +478,19 @@ class _Allotment:
             groups_left -= share
             cpus_left -= count
         self.ngroups: Sequence[int] = self.proportional
+        self.totals: Sequence[int] = [total] * len(self.ids)
         revision = call.revision
         respread = revision.respread_nodes if level == "node" else revision.respread_clusters
         if respread and len(self.ids) > 1:
             counts = [ncpus[id] for id in self.ids]
             self.ngroups = respread(counts, self.proportional, call.spread_offset)
+        elif revision.continue_shares and len(self.ids) > 1:
+            self.ngroups, self.totals = revision.continue_shares(
+                [ncpus[id] for id in self.ids], self.proportional, total, call.calls
+            )
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        return zip(self.ids, self.ngroups, self.totals, strict=True)
 
     def steps(
         self, level: str, ncpus: Sequence[int], numgrps: int, node: int | None
@@ -481,6 +526,55 @@ class _Pattern:
         if self.whole or self.singles or (first == 0 and call.topology._cores_contiguous):
             edges = [1 << min(end, ncpus) for end in accumulate(sizes)]
             self.runs = list(map(sub, edges, [1, *edges]))
+
+
+class _Layout(NamedTuple):
+    """Some CPUs in the order of their clusters and cores."""
+
+    clusters: tuple[int, ...]
+    """The CPUs of each cluster; nothing where clusters need not be looked at."""
+    cores: tuple[int, ...]
+    """The CPUs of each core."""
+    order: tuple[int, ...]
+    below: list[int]
+    """The sum of the bits before each place, going round twice: differences are masks."""
+
+
+def _layout(topology: Topology, cpus: Sequence[int], across: bool) -> _Layout:
+    """Put CPUs in order, each cluster and core from its lowest CPU; `across` clusters or in one."""
+    key = (tuple(cpus), across)
+    if layout := topology._layouts.get(key):
+        return layout
+    cores = _split(cpus, topology._core)
+    clusters = _split(cpus, topology._cluster) if across else {}
+    if -1 in clusters or max(map(len, clusters.values()), default=0) < max(
+        map(len, cores.values())
+    ):
+        clusters = {}
+    in_order = [
+        core
+        for members in clusters.values() or [cpus]
+        for core in _split(members, topology._core).values()
+    ]
+    order = tuple(cpu for core in in_order for cpu in core)
+    layout = topology._layouts[key] = _Layout(
+        tuple(map(len, clusters.values())),
+        tuple(map(len, in_order)),
+        order,
+        list(accumulate((1 << cpu for cpu in order * 2), initial=0)),
+    )
+    return layout
+
+
+def _split(cpus: Iterable[int], part_of: Mapping[int, int]) -> dict[int, list[int]]:
+    parts: dict[int, list[int]] = {}
+    for cpu in cpus:
+        parts.setdefault(part_of[cpu], []).append(cpu)
+    return parts
+
+
+def _largest(parts: Mapping[int, Sequence[int]]) -> int:
+    return max(map(len, parts.values()), default=0)
 
 
 def grp_spread(

@@ -8,6 +8,11 @@ look at clusters, and in what a call's *spread_offset* rotates:
   of them keep the ones that rounding left over;
 * ``deal``: which groups of a node or cluster get one CPU more, and at which CPU dealing starts;
 * ``first_node``: where the round robin over whole nodes starts when nodes outnumber groups.
+
+A revision that keeps a running total of groups instead of a number of calls has two more:
+
+* ``continue_shares``: like ``respread``, and how many groups each node or cluster had before;
+* ``deal_parts``: like ``deal``, for CPUs in the order of their clusters and cores.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,10 +27,12 @@ __all__ = [
     "REVISIONS",
     "Deal",
     "Revision",
+    "continue_shares",
     "deal_evenly",
     "deal_from_rotated_start",
     "deal_rotating",
     "deal_rotating_fixed",
+    "deal_tiles",
     "get_revision",
     "respread_classes",
     "respread_over_proportional_floor",
@@ -46,6 +53,8 @@ class Deal(NamedTuple):
 
 Dealer = Callable[[int, int, int], Deal]
 Respreader = Callable[[Sequence[int], Sequence[int], int], Sequence[int]]
+Continuer = Callable[[Sequence[int], Sequence[int], int, int], tuple[Sequence[int], Sequence[int]]]
+PartsDealer = Callable[[Sequence[int], Sequence[int], int, int], Deal | None]
 
 
 def deal_evenly(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
@@ -213,6 +222,117 @@ def respread_classes(ncpus: Sequence[int], ngroups: Sequence[int], spread_offset
     return spread
 
 
+def continue_shares(
+    ncpus: Sequence[int], ngroups: Sequence[int], total: int, calls: int
+) -> tuple[list[int], list[int]]:
+    """Split what equally large nodes (or clusters) got evenly, from where the last call ended.
+
+    Think of the groups that such nodes ever got as numbered, and dealt to them in turn.  A call
+    takes the next numbers; so each node has had as many as the others, up to one, whatever sizes
+    the calls had.
+
+    Parameters
+    ----------
+    ncpus, ngroups : sequence of int
+        CPUs and allotted groups of each node (or cluster), in the order of the sort.
+    total : int
+        How many groups they all were given before.
+    calls : int
+        How many calls that makes, if all were as large as this one.
+
+    Returns
+    -------
+    ngroups, totals : list of int
+        The groups of each now, and how many each was given before.
+
+    Examples
+    --------
+    >>> continue_shares([8] * 3, [2, 2, 3], total=0, calls=0)
+    ([3, 2, 2], [0, 0, 0])
+    >>> continue_shares([8] * 3, [2, 2, 3], total=7, calls=1)
+    ([2, 3, 2], [3, 2, 2])
+    """
+    spread, totals = list(ngroups), [0] * len(ngroups)
+    numgrps = sum(ngroups)
+    for _, same in groupby(range(len(ncpus)), key=lambda at: ncpus[at]):
+        places = list(same)
+        count = len(places)
+        here = sum(ngroups[at] for at in places)
+        # Nodes of other sizes had theirs: as many a call as now.
+        before = total - calls * (numgrps - here)
+        share, left = divmod(here, count)
+        for i, at in enumerate(places):
+            spread[at] = share + ((i - before) % count < left)
+            totals[at] = (before - i + count - 1) // count
+    return spread, totals
+
+
+def deal_tiles(
+    clusters: Sequence[int], cores: Sequence[int], ngroups: int, total: int
+) -> Deal | None:
+    """Lay the groups of successive calls around the CPUs like tiles.
+
+    Where a group may fit into a cluster or core, the groups with one CPU more come first, and the
+    first of them takes the cluster (or core, or CPU) after the last one of the call before.  So
+    such groups meet every CPU equally often, and no more groups cross a border than must.
+
+    Other groups are larger than any cluster and core.  The two sizes take turns as evenly as can
+    be, and everything moves back by one CPU a call.  Then in any row of calls every CPU is the last
+    one of a group equally often, and the first one.
+
+    Parameters
+    ----------
+    clusters, cores : sequence of int
+        CPUs of each cluster (nothing, if there is no need to look at them) and of each core.
+    ngroups : int
+        How many groups to deal them to.
+    total : int
+        How many groups these CPUs were given before.
+
+    Returns
+    -------
+    Deal or None
+        Positions count CPUs cluster by cluster, core by core; None: deal as `cluster` does,
+        for clusters that are not equally large.
+
+    Examples
+    --------
+    Five cores of two CPUs: three pairs, and in the next call the next three pairs.
+
+    >>> deal_tiles([], [2] * 5, 7, total=0), deal_tiles([], [2] * 5, 7, total=7)
+    (Deal(sizes=[2, 2, 2, 1, 1, 1, 1], first=0), Deal(sizes=[2, 2, 2, 1, 1, 1, 1], first=6))
+
+    Larger groups:
+
+    >>> deal_tiles([], [1] * 8, 3, total=0), deal_tiles([], [1] * 8, 3, total=3)
+    (Deal(sizes=[3, 3, 2], first=0), Deal(sizes=[3, 2, 3], first=2))
+    """
+    ncpus = sum(cores)
+    share, extra = divmod(ncpus, ngroups)
+    if len(clusters) > 1 and share <= max(clusters):
+        if len(set(clusters)) > 1:
+            return None
+        part = clusters[0]
+    elif len(cores) > 1 and len(set(cores)) == 1 and share <= cores[0]:
+        part = cores[0]
+    elif share == 1:
+        part = 1
+    else:
+        return _deal_between(ncpus, ngroups, total // ngroups % ncpus)
+    # A call's larger groups cover extra * (share + 1) CPUs. Up to whole rounds of all CPUs, which
+    # are ngroups * share + extra, that is ngroups * share * (share + 1) CPUs less.
+    back = total * share * (share + 1) // part
+    sizes = [share + 1] * extra + [share] * (ngroups - extra)
+    return Deal(sizes, -back % (ncpus // part) * part if extra else 0)
+
+
+def _deal_between(ncpus: int, ngroups: int, back: int) -> Deal:
+    """Start group i at CPU ``ceil(i * ncpus / ngroups) - back``, counting in a circle."""
+    first = (back - 1) * ngroups // ncpus + 1
+    starts = [-(-i * ncpus // ngroups) - back for i in range(first, first + ngroups + 1)]
+    return Deal(list(map(int.__sub__, starts[1:], starts)), starts[0])
+
+
 def _never(numgrps: int) -> bool:
     return False
 
@@ -223,6 +343,11 @@ def _always(numgrps: int) -> bool:
 
 def _unless_one(numgrps: int) -> bool:
     return numgrps != 1
+
+
+def _by_groups(numgrps: int) -> int:
+    """Count groups; a call for one is no reason to move anything."""
+    return numgrps if numgrps > 1 else 0
 
 
 def _rotated_if_equal(ncpus: Sequence[int], spread_offset: int) -> int:
@@ -255,8 +380,14 @@ class Revision:
         ``f(ncpus, spread_offset) -> position`` of the node where the round robin over whole nodes
         starts, given their CPU counts.
     ticks : callable
-        ``f(numgrps) -> bool``: whether a call takes a value of the counter and advances it.
-        A call that does not has offset 0.
+        ``f(numgrps) -> int``: how far a call advances the counter, whose value before it is the
+        call's offset.  With 0 (or False) the counter stands still and the offset is 0.
+    continue_shares : callable, optional
+        ``f(ncpus, ngroups, total, calls) -> (ngroups, totals)``: instead of `respread_nodes` and
+        `respread_clusters`, for a counter of groups; see the function of that name.
+    deal_parts : callable, optional
+        ``f(clusters, cores, ngroups, total) -> Deal``, or None to deal with `deal` after all:
+        how CPUs in the order of their clusters and cores are dealt; see `deal_tiles`.
 
     Examples
     --------
@@ -279,7 +410,9 @@ class Revision:
     respread_clusters: Respreader | None = None
     deal: Dealer = deal_evenly
     first_node: Callable[[Sequence[int], int], int] | None = None
-    ticks: Callable[[int], bool] = _never
+    ticks: Callable[[int], int] = _never
+    continue_shares: Continuer | None = None
+    deal_parts: PartsDealer | None = None
 
     def offset(self, numgrps: int, counter: int) -> int:
         """Give the offset that a call takes when the counter stands at `counter`."""
@@ -350,6 +483,15 @@ REVISIONS: dict[str, Revision] = {
             deal=deal_from_rotated_start,
             first_node=_rotated_if_equal,
             ticks=_unless_one,
+        ),
+        Revision(
+            "rotate-tiled",
+            "an idea of this project, in no kernel",
+            "counts groups instead of calls, and deals each call's where the last one's ended",
+            first_node=_rotated_if_equal,
+            ticks=_by_groups,
+            continue_shares=continue_shares,
+            deal_parts=deal_tiles,
         ),
     )
 }

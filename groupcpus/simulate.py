@@ -391,16 +391,16 @@ with these masks 6); 68 CPUs x 3, 28 CPUs x 6; 168 single-CPU IRQs on 28 CPUs; p
             groupings[numgrps, offset] = group_cpus_evenly(
                 machine.topology, numgrps, revision=revision, spread_offset=offset
             )
-        ticked = revision.ticks(numgrps)
+        steps = revision.ticks(numgrps)
         call = Call(
             request.device.name,
             request.queue_set.kind,
             numgrps,
-            ticked,
+            bool(steps),
             offset,
             groupings[numgrps, offset],
         )
-        counter = (counter + ticked) & _UINT_MAX
+        counter = (counter + steps) & _UINT_MAX
         calls.append(call)
         if request.queue_set.interrupts:
             waiting.setdefault(request.device.name, []).append(call)

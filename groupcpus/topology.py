@@ -146,8 +146,9 @@ class Topology:
         fields["_node_cpus"] = tuple(map(cpus_of, self._node_masks))
         fields["_node_clusters"] = tuple(map(self._clusters_in, self._node_masks))
         fields["_cores_contiguous"] = _contiguous([self._core[cpu] for cpu in cpus])
+        fields["_layouts"] = {}
 
-    # What _index() sets; `grouping` reads them.
+    # What _index() sets; `grouping` reads them, and keeps in _layouts what it works out once.
     _node: dict[int, int]
     _sibling_masks: dict[int, int]
     _cluster_masks: dict[int, int]
@@ -158,6 +159,7 @@ class Topology:
     _node_cpus: tuple[list[int], ...]
     _node_clusters: tuple[list[tuple[int, ...]] | None, ...]
     _cores_contiguous: bool
+    _layouts: dict[tuple[tuple[int, ...], bool], Any]
 
     def _clusters_in(self, mask: int) -> list[tuple[int, ...]] | None:
         """Cut a mask into clusters in the order of their lowest CPUs; None if one is unknown."""

@@ -48,7 +48,8 @@ def calls(draw, revisions=revision_names, **options):
 
 
 def test_the_revisions_are_those_of_the_plain_implementation():
-    assert set(REVISIONS) == set(ALL) == set(plain.REVISIONS)
+    # rotate-tiled is in no kernel: test_better.py looks at it.
+    assert {*REVISIONS} - {"rotate-tiled"} == set(ALL) == set(plain.REVISIONS)
 
 
 @given(made(), st.data())
