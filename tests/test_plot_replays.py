@@ -6,7 +6,8 @@ from dataclasses import replace
 from matplotlib.patches import Rectangle
 
 from groupcpus import plot
-from groupcpus.replay import load_recording, replay
+from groupcpus.recording import load_recording
+from groupcpus.replay import replay
 from groupcpus.revisions import REVISIONS
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from groupcpus.machines import data_dir
-from groupcpus.replay import recording_names
+from groupcpus.recording import recording_names
 from groupcpus.topology import Topology
 from tools.record import record
 

@@ -12,19 +12,18 @@ from hypothesis import strategies as st
 from groupcpus.__main__ import main
 from groupcpus.cpuset import CpuSet
 from groupcpus.errors import FormatError, GroupCpusError, RequestError
+from groupcpus.interleaving import find_interleaving
 from groupcpus.irqchip import make_irqchip
 from groupcpus.machines import data_dir
-from groupcpus.replay import (
-    KINDS,
+from groupcpus.recording import (
     Step,
-    find_interleaving,
     isolated_cpus,
     load_recording,
     recording_from_dict,
     recording_names,
-    replay,
     revision_of_release,
 )
+from groupcpus.replay import KINDS, replay
 from groupcpus.revisions import REVISIONS
 
 # Predictions of each kind that must come true, boot and rebind together.
@@ -304,7 +303,7 @@ def edited(*path, value):
         (edited("order", value=["nvme0 1-6"]), "6 steps; expected two a queue, 24"),
         (edited("order", value=["nvme0 1-9"]), "no such queue"),
         (edited("order", value=[7]), "expected a text such as"),
-        (edited("rebind", value=None), "rebind: expected a list"),
+        (edited("rebind", value={}), "rebind: expected a list"),
     ],
 )
 def test_a_bad_recording_is_refused(doc, message):
@@ -322,7 +321,7 @@ def test_a_file_that_is_none(tmp_path):
         path.write_bytes(bad)
         with pytest.raises(FormatError, match=r"^boot\.json: "):
             load_recording(path)
-    path.write_bytes(b" " * (5 << 20))
+    path.write_bytes(b" " * (17 << 20))
     with pytest.raises(FormatError, match="bytes, at most"):
         load_recording(path)
 

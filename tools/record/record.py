@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from groupcpus.cpuset import CpuSet
-from groupcpus.replay import Recording, recording_from_dict, replay
+from groupcpus.recording import Recording, recording_from_dict
+from groupcpus.replay import replay
 
 INIT = Path(__file__).with_name("init")
 # Nothing here changes what is recorded; it only makes an emulated boot quicker and quieter.
