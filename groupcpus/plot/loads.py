@@ -341,7 +341,8 @@ def compare(before: Run, after: Run, labels: tuple[str, str] = ("before", "after
     Examples
     --------
     >>> from groupcpus import simulate
-    >>> runs = [simulate("D16plds_v6", revision="cluster", irqchip=name) for name in ("gicv3", "its")]
+    >>> chips = ("gicv3", "its")
+    >>> runs = [simulate("D16plds_v6", revision="cluster", irqchip=chip) for chip in chips]
     >>> [ax.get_title() for ax in compare(*runs, labels=("GICv3", "ITS")).axes]
     ['GICv3, cluster: max 2 (best possible 2), 6 CPUs used',
      'ITS, cluster: max 2 (best possible 1), 10 CPUs used']
