@@ -3,7 +3,8 @@
 
 A recording (``data/recordings/NAME.json``, one line a field) has two phases.  At boot, devices
 probe in parallel and the order of their requests is not recorded, unless the kernel logged it.
-Then the probes are repeated one at a time (``rebind``).
+Then the probes are repeated one at a time (``rebind``).  The long form of a recording, with a list
+entry a CPU, is read too (`groupcpus.longform`).
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from groupcpus.cpuset import CpuSet, _brief
 from groupcpus.errors import CpuListError, FormatError, GroupCpusError, RequestError
+from groupcpus.longform import compact_document, is_long_form
 from groupcpus.machines import data_dir
 from groupcpus.revisions import REVISIONS, Revision
 from groupcpus.topology import Topology
@@ -191,6 +193,8 @@ def recording_from_dict(doc: object, where: str = "recording") -> Recording:
     """
     if not isinstance(doc, Mapping):
         raise FormatError(where, f"{_brief(doc)} is no table of fields")
+    if is_long_form(doc):
+        doc = compact_document(doc, where)
     if unknown := sorted(map(str, set(doc) - _FIELDS)):
         raise FormatError(where, f"unknown field {_brief(unknown[0])}")
     texts = {key: _text(where, doc, key) for key in _TEXTS}

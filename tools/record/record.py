@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from groupcpus.cpuset import CpuSet
+from groupcpus.longform import deal_absent
 from groupcpus.recording import Recording, recording_from_dict
 from groupcpus.replay import replay
 
@@ -132,10 +133,7 @@ def topology_document(files: Mapping[str, str]) -> dict[str, Any]:
     } or {0: possible}
     for cpu, node in matching(files, rf"{system}/cpu/cpu(\d+)/node(\d+)"):
         nodes[node] |= CpuSet([cpu])
-    placed = CpuSet(cpu for cpus in nodes.values() for cpu in cpus)
-    for cpu in possible - placed:
-        # numa_init_array() in arch/x86/mm/numa.c deals absent CPUs round robin by their number.
-        nodes[sorted(nodes)[cpu % len(nodes)]] |= CpuSet([cpu])
+    nodes = deal_absent(nodes, possible)
     document: dict[str, Any] = {
         "nodes": {str(node): str(cpus) for node, cpus in sorted(nodes.items())},
         "siblings": sharing(files, "thread_siblings_list"),
