@@ -264,14 +264,14 @@ def test_a_question_that_cannot_be_asked_is_refused(ask, asked):
 def test_parts_that_are_no_cpu_sets_are_refused():
     four = CpuSet("0-3")
     with pytest.raises(GroupCpusError, match="present: '0-3' is no CpuSet"):
-        Topology(four, "0-3", four, {0: four})
+        Topology(four, "0-3", four, {0: four})  # type: ignore[arg-type]
     with pytest.raises(GroupCpusError, match=r"clusters\[1\]: 3 is no CpuSet"):
-        Topology(four, four, four, {0: four}, clusters=[CpuSet("0-1"), 3])
+        Topology(four, four, four, {0: four}, clusters=[CpuSet("0-1"), 3])  # type: ignore[list-item]
 
 
 def test_a_call_without_a_topology_is_refused():
     with pytest.raises(GroupCpusError, match="topology None: expected a Topology"):
-        group_cpus_evenly(None, 3)
+        group_cpus_evenly(None, 3)  # type: ignore[arg-type]
 
 
 def test_errors_stay_short_however_long_the_name():
