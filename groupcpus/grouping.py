@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise, repeat
-from operator import lshift, sub
+from operator import lshift, rshift, sub
 from typing import NamedTuple
 
 from groupcpus.cpuset import MAX_CPUS, CpuSet, _brief, _wrap, _wrap_all, cpus_of
@@ -304,8 +304,9 @@ class _Call:
         self.calls = self.spread_offset // numgrps
         self.trace = trace
         self.first_group = 0
-        # In one call, equal counts are allotted alike and sets of as many CPUs and groups dealt
-        # alike, so a machine of many equal parts needs each of these once.
+        # In one call, equal counts are allotted alike, and equal nodes and sets of as many CPUs and
+        # groups dealt alike, so a machine of many equal parts needs each of these once.
+        self.nodes: dict[tuple[int, int, int], tuple[list[int], int]] = {}
         self.allotments: dict[tuple[str | int, ...], _Allotment] = {}
         self.patterns: dict[tuple[int, int], _Pattern] = {}
 
@@ -340,12 +341,31 @@ class _Call:
         allotment = self.allot("node", ncpus, min(sum(ncpus), self.numgrps), self.spread_offset)
         groups: list[int] = []
         for node, count, total in allotment:
-            if not self.revision.cluster_aware or not self.try_clusters(
-                groups, node, node_masks[node], count, total
-            ):
-                whole = node_masks[node] == self.topology._node_masks[node]
-                members = self.topology._node_cpus[node] if whole else cpus_of(node_masks[node])
-                self.assign(groups, members, count, node, None, total)
+            mask = node_masks[node]
+            if self.trace is not None or mask != self.topology._node_masks[node]:
+                groups += self.deal_node(node, mask, count, total)
+                continue
+            # A node with the same cores and clusters as another one is that one, moved.
+            key = self.topology._node_shapes[node], count, total
+            if key not in self.nodes:
+                self.nodes[key] = self.deal_node(node, mask, count, total), mask
+                groups += self.nodes[key][0]
+            else:
+                alike, other = self.nodes[key]
+                distance = mask.bit_length() - other.bit_length()
+                shift = lshift if distance > 0 else rshift
+                groups += map(shift, alike, repeat(abs(distance)))
+        return groups
+
+    def deal_node(self, node: int, mask: int, count: int, total: int) -> list[int]:
+        """Give the groups of a node."""
+        groups: list[int] = []
+        if not self.revision.cluster_aware or not self.try_clusters(
+            groups, node, mask, count, total
+        ):
+            whole = mask == self.topology._node_masks[node]
+            members = self.topology._node_cpus[node] if whole else cpus_of(mask)
+            self.assign(groups, members, count, node, None, total)
         return groups
 
     def round_robin(self, nodes: list[int], node_masks: list[int]) -> list[int]:
@@ -571,10 +591,6 @@ def _split(cpus: Iterable[int], part_of: Mapping[int, int]) -> dict[int, list[in
     for cpu in cpus:
         parts.setdefault(part_of[cpu], []).append(cpu)
     return parts
-
-
-def _largest(parts: Mapping[int, Sequence[int]]) -> int:
-    return max(map(len, parts.values()), default=0)
 
 
 def grp_spread(

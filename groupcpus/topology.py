@@ -141,9 +141,12 @@ class Topology:
         fields["_siblings"] = {cpu: cores[self._sibling_masks[cpu]] for cpu in cpus}
         fields["_core"] = {cpu: _lowest(self._sibling_masks[cpu]) for cpu in cpus}
         fields["_cluster"] = {cpu: _lowest(self._cluster_masks[cpu]) for cpu in cpus}
-        ids = range(max(self.nodes) + 1)
-        fields["_node_masks"] = tuple(self.nodes.get(node, CpuSet()).mask for node in ids)
+        every = range(max(self.nodes) + 1)
+        fields["_node_masks"] = tuple(self.nodes.get(node, CpuSet()).mask for node in every)
         fields["_node_cpus"] = tuple(map(cpus_of, self._node_masks))
+        shapes = map(self._shape, self._node_cpus)
+        ids: dict[tuple[int, ...], int] = {}
+        fields["_node_shapes"] = tuple(ids.setdefault(shape, len(ids)) for shape in shapes)
         fields["_node_clusters"] = tuple(map(self._clusters_in, self._node_masks))
         fields["_cores_contiguous"] = _contiguous([self._core[cpu] for cpu in cpus])
         fields["_layouts"] = {}
@@ -157,9 +160,21 @@ class Topology:
     _cluster: dict[int, int]
     _node_masks: tuple[int, ...]
     _node_cpus: tuple[list[int], ...]
+    _node_shapes: tuple[int, ...]
     _node_clusters: tuple[list[tuple[int, ...]] | None, ...]
     _cores_contiguous: bool
     _layouts: dict[tuple[tuple[int, ...], bool], Any]
+
+    def _shape(self, cpus: list[int]) -> tuple[int, ...]:
+        """Describe CPUs, cores and clusters of a node regardless of where its numbers begin."""
+        low = cpus[0] if cpus else 0
+        shape = [cpu - low for cpu in cpus]
+        shape += [self._core[cpu] - low for cpu in cpus]
+        # -MAX_CPUS stands for an unknown cluster: no known one can be as far down.
+        shape += [
+            self._cluster[cpu] - low if self._cluster[cpu] >= 0 else -MAX_CPUS for cpu in cpus
+        ]
+        return tuple(shape)
 
     def _clusters_in(self, mask: int) -> list[tuple[int, ...]] | None:
         """Cut a mask into clusters in the order of their lowest CPUs; None if one is unknown."""
