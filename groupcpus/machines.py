@@ -125,10 +125,12 @@ def load_machine(name_or_path: str | Path) -> Machine:
     >>> machine.irqchip, len(machine.devices), machine.topology
     ('x86', 6, <Topology: 96 CPUs, 2 nodes, 48 clusters, 48 cores>)
     """
+    if not isinstance(name_or_path, str | Path):
+        raise RequestError(f"machine {_brief(name_or_path)}: expected a name or a path")
     path = Path(name_or_path)
     if isinstance(name_or_path, str) and name_or_path in machine_names():
         path = data_dir() / "machines" / f"{name_or_path}.toml"
-    elif not path.is_file():
+    elif not _is_file(path):
         raise RequestError(
             f"machine {_brief(str(name_or_path))}: neither a file nor one of "
             f"{', '.join(machine_names())}"
@@ -140,6 +142,13 @@ def load_machine(name_or_path: str | Path) -> Machine:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(path.name, f"not a TOML file: {error}") from None
     return machine_from_dict(doc, path.name)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, for instance
+        return False
 
 
 def machine_from_dict(doc: Mapping[str, Any], where: str = "machine") -> Machine:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupcpus.bounds import best_maximum, least_maximum, most_used
@@ -317,7 +318,7 @@ class Run:
 
 
 def simulate(
-    machine: Machine | str,
+    machine: Machine | str | Path,
     *,
     revision: str | Revision,
     irqchip: str | None = None,
@@ -328,8 +329,8 @@ def simulate(
 
     Parameters
     ----------
-    machine : Machine or str
-        What to probe; a name as `load_machine` takes.
+    machine : Machine, str or Path
+        What to probe; a name or a file as `load_machine` takes.
     revision : str or Revision
         The version of `group_cpus_evenly`.
     irqchip : str, optional
@@ -364,7 +365,7 @@ def simulate(
     L96as_v4, cluster, x86: 372 IRQs on 96 of 96 CPUs, max 6 (best possible 4, 2 above it; \
 with these masks 6); 68 CPUs x 3, 28 CPUs x 6; 168 single-CPU IRQs on 28 CPUs; per node 186/186
     """
-    if isinstance(machine, str):
+    if not isinstance(machine, Machine):
         machine = load_machine(machine)
     if isinstance(spread_start, bool) or not isinstance(spread_start, int) or spread_start < 0:
         raise RequestError(f"spread_start {_brief(spread_start)}: expected 0 or more")

@@ -264,3 +264,19 @@ def test_with_devices_refuses_what_is_no_number_of_devices(count):
 def test_with_devices_needs_a_device_with_interrupts():
     with pytest.raises(RequestError, match="no device with interrupts to change"):
         machine_from_dict({**GOOD, "devices": [{"kind": "loop"}]}).with_devices(count=1)
+
+
+@pytest.mark.parametrize(
+    "odd", [None, 3, b"L96as_v4", "nope", "/nowhere/x.toml", "a\0b", "x" * 5000, "."]
+)
+def test_what_is_no_machine_is_refused_in_a_short_sentence(odd):
+    for load in (load_machine, lambda name: simulate(name, revision="numa")):
+        with pytest.raises(RequestError) as refused:
+            load(odd)
+        assert str(refused.value).startswith("machine ")
+        assert len(str(refused.value)) < 300
+
+
+def test_a_machine_can_be_named_by_its_path():
+    path = data_dir() / "machines" / "D16plds_v6.toml"
+    assert simulate(path, revision="numa").machine == load_machine("D16plds_v6")
