@@ -13,7 +13,7 @@ CHECKED := groupcpus tests tools notebooks $(wildcard benchmarks)
 
 # `make NEWEST=1 …` takes the newest versions that pyproject.toml allows instead of the lock's.
 ifdef NEWEST
-INSTALL = $(BIN)/python -m pip install --quiet --upgrade --editable '.[lab,site,test]'
+INSTALL = $(BIN)/python -m pip install --quiet --upgrade --editable '.[lab,site,sweep,test]'
 else
 INSTALL = $(BIN)/python -m pip install --quiet --requirement requirements.lock && \
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
@@ -53,7 +53,7 @@ fuzz: $(STAMP)  ## feed every parser with 20,000 damaged and made-up inputs
 lock: $(STAMP)  ## renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet 'uv<1'
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
-		--extra lab --extra site --extra test pyproject.toml --output-file requirements.lock
+		--extra lab --extra site --extra sweep --extra test pyproject.toml --output-file requirements.lock
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) _site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

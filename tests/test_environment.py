@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 LOCK = (ROOT / "requirements.lock").read_text()
-LOCKED = ("lab", "site", "test")  # what the Makefile installs
+LOCKED = ("lab", "site", "sweep", "test")  # what the Makefile installs
 # conda-forge splits the Qt parts off these packages.
 CONDA_NAMES = {"matplotlib-base": "matplotlib", "seaborn-base": "seaborn"}
 
