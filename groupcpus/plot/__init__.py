@@ -18,6 +18,13 @@ from groupcpus.plot.maps import (
     topology_legend,
     topology_map,
 )
+from groupcpus.plot.masks import (
+    MapComparison,
+    MatrixComparison,
+    SharingComparison,
+    affinity_matrix,
+    sharing,
+)
 from groupcpus.plot.replays import agreement, effective_grid
 from groupcpus.plot.words import glossary
 
@@ -28,7 +35,11 @@ __all__ = [
     "DealState",
     "Layout",
     "Map",
+    "MapComparison",
+    "MatrixComparison",
     "Picture",
+    "SharingComparison",
+    "affinity_matrix",
     "agreement",
     "compare",
     "deal_frame",
@@ -38,6 +49,7 @@ __all__ = [
     "glossary",
     "irqs_per_cpu",
     "nested_layout",
+    "sharing",
     "to_png",
     "to_svg",
     "topology_graph",

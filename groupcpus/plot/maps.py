@@ -335,6 +335,7 @@ class Map:
         self.heading = self._text(0, 0.25, "", 9.5, va="bottom", fontweight="bold")
         self.labels: dict[int, Text] = {}
         self.room: dict[int, float] = {}
+        self.kind: tuple[bool, bool] | None = None
         self._draw_boxes()
         self._draw_joints()
         self.marks = self._make_marks()
@@ -358,9 +359,8 @@ class Map:
 
     @property
     def moving(self) -> list[Artist]:
-        """What `show` changes."""
-        texts = [self.heading, self.note, *self.labels.values()]
-        return [self.marks, *self.numbers.lines, *self.names.lines, *texts]
+        """What `show` changes from one run to another."""
+        return [self.marks, *self.numbers.lines, self.heading, *self.labels.values()]
 
     def show(
         self,
@@ -398,8 +398,11 @@ class Map:
                 "" if run is None or not cpus else f", {sum(run.counts[cpu] for cpu in cpus)} IRQs"
             )
             self._fit(node, label, f"{self._node_name(node)}{irqs}{captions.get(node, '')}")
-        if self.told:
-            self.note.set_text("\n".join(wrap(self._legend(run, groups), self._characters(8))))
+        kind = (run is None, groups is None)
+        if self.told and kind != self.kind:
+            legend = wrap(self._legend(run, groups), self._characters(8))
+            self.note.set_text("\n".join(legend))
+        self.kind = kind
 
     def _characters(self, size: float) -> int:
         """Give how many characters of a size fit across."""
