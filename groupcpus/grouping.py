@@ -304,6 +304,8 @@ class _Call:
         self.calls = self.spread_offset // numgrps
         self.trace = trace
         self.first_group = 0
+        # Groups of the stage that nodes dealt before got; for the trace.
+        self.before = 0
         # In one call, equal counts are allotted alike, and equal nodes and sets of as many CPUs and
         # groups dealt alike, so a machine of many equal parts needs each of these once.
         self.nodes: dict[tuple[int, int, int], tuple[list[int], int]] = {}
@@ -343,6 +345,7 @@ class _Call:
         for node, count, total in allotment:
             mask = node_masks[node]
             if self.trace is not None or mask != self.topology._node_masks[node]:
+                self.before = len(groups)
                 groups += self.deal_node(node, mask, count, total)
                 continue
             # A node with the same cores and clusters as another one is that one, moved.
@@ -439,7 +442,7 @@ class _Call:
             spread = grp_spread(cpus, *pattern.deal, self.topology._siblings)
             if self.trace is not None:
                 within = None if cluster is None else CpuSet(cpus)
-                for at, taken in enumerate(spread, self.first_group + len(groups)):
+                for at, taken in enumerate(spread, self.first_group + self.before + len(groups)):
                     self.trace.append(Dealt(at % self.numgrps, node, within, tuple(taken)))
             groups += [1 << taken[0] if len(taken) == 1 else _mask(taken) for taken in spread]
 
@@ -461,7 +464,7 @@ class _Call:
         within = None if cluster is None else CpuSet(cpus)
         for start, end in pairwise(accumulate(deal.sizes, initial=deal.first)):
             if self.trace is not None:
-                at = (self.first_group + len(groups)) % self.numgrps
+                at = (self.first_group + self.before + len(groups)) % self.numgrps
                 taken = (layout.order * 2)[start:end]
                 self.trace.append(Dealt(at, node, within, taken))
             groups.append(layout.below[end] - layout.below[start])

@@ -148,3 +148,10 @@ def test_a_revision_of_ones_own_can_be_stepped_through():
     assert panel.controls["revision"].value is mine
     with pytest.raises(RequestError, match="revision 'none'"):
         panels.stepper(load_machine("xeon_e_40cpu").topology, 11, "none")
+
+
+def test_the_stepper_numbers_groups_across_nodes():
+    panel = panels.stepper(load_machine("L96as_v4").topology, 5)
+    panel.controls["step"].value = panel.controls["step"].max
+    masks = group_cpus_evenly(panel.topology, 5, revision="cluster").masks
+    assert panel.text.endswith(", ".join(f"{group}: {cpus}" for group, cpus in enumerate(masks)))
