@@ -7,8 +7,14 @@ never the only mark: counts are also numbers or heights, hot CPUs also hatched o
 """
 
 from groupcpus.plot.base import HOT, Picture, to_png, to_svg, written
-from groupcpus.plot.deals import DealState, deal_frame, deal_state
-from groupcpus.plot.loads import Comparison, compare, distribution, irqs_per_cpu
+from groupcpus.plot.deals import DealPicture, DealState, deal_frame, deal_state
+from groupcpus.plot.loads import (
+    Comparison,
+    DistributionComparison,
+    compare,
+    distribution,
+    irqs_per_cpu,
+)
 from groupcpus.plot.maps import (
     MAX_CIRCLES,
     Layout,
@@ -32,7 +38,9 @@ __all__ = [
     "HOT",
     "MAX_CIRCLES",
     "Comparison",
+    "DealPicture",
     "DealState",
+    "DistributionComparison",
     "Layout",
     "Map",
     "MapComparison",

@@ -17,7 +17,7 @@ from groupcpus.grouping import (
     StageStart,
     Step,
 )
-from groupcpus.plot.maps import Map, topology_map
+from groupcpus.plot.maps import Map
 from groupcpus.topology import Topology
 
 
@@ -101,6 +101,37 @@ def deal_state(topology: Topology, steps: Sequence[Step]) -> DealState:
     return state
 
 
+class DealPicture:
+    """The map of a machine on which a deal is shown, frame by frame.
+
+    Parameters
+    ----------
+    topology : Topology
+        The machine.
+    ax : Axes, optional
+        Where to draw; a Figure of its own when left out.
+    """
+
+    def __init__(self, topology: Topology, ax: Axes | None = None) -> None:
+        self.topology = topology
+        self.map = Map(topology, ax, headed=False, told=ax is None, above=0.65)
+
+    @property
+    def ax(self) -> Axes:
+        """What is drawn on."""
+        return self.map.ax
+
+    def show(self, steps: Sequence[Step], upto: int) -> DealState:
+        """Show what is decided after the first `upto` records, and return it; see `deal_frame`."""
+        state = deal_state(self.topology, steps[:upto])
+        captions = {node: f", {count} of the groups" for node, count in state.node_groups.items()}
+        self.map.show(groups=state.groups, focus=state.focus, captions=captions)
+        title = f"{upto} of {len(steps)} - {state.sentence}"
+        wrapped = fill(title, 90, max_lines=3, placeholder=" ...")
+        self.ax.set_title(wrapped, fontsize=9, loc="left", x=0.01)
+        return state
+
+
 def deal_frame(
     topology: Topology, steps: Sequence[Step], upto: int, ax: Axes | None = None
 ) -> Axes:
@@ -132,12 +163,8 @@ def deal_frame(
     >>> print(deal_frame(machine, steps, 5).get_title(loc="left"))
     5 of 6 - group 0: CPUs 4, 5 of cluster 4-5
     """
-    state = deal_state(topology, steps[:upto])
-    if ax is None:
-        ax = Map(topology, headed=False, above=0.65).ax
-    ax.clear()
-    captions = {node: f", {count} of the groups" for node, count in state.node_groups.items()}
-    ax = topology_map(topology, ax, groups=state.groups, focus=state.focus, captions=captions)
-    title = fill(f"{upto} of {len(steps)} - {state.sentence}", 90, max_lines=3, placeholder=" ...")
-    ax.set_title(title, fontsize=9, loc="left")
-    return ax
+    if ax is not None:
+        ax.clear()
+    picture = DealPicture(topology, ax)
+    picture.show(steps, upto)
+    return picture.ax
