@@ -25,6 +25,8 @@ __all__ = ["COLUMNS", "Panel", "chosen_runs", "run_controls"]
 
 MAX_DEVICES = 24
 UINT_MAX = 0xFFFFFFFF
+# Voilà's pages would set it in the letters of prose, and the columns apart.
+_TEXT_STYLE = "font-family:monospace;line-height:1.3;overflow-x:auto"
 # The controls of two runs, column by column.
 COLUMNS = [["devices", "queues", "spread_start"], ["before", "after"], ["irqchip", "probe"]]
 
@@ -124,9 +126,7 @@ class Panel(widgets.VBox):
             f'style="max-width:100%;height:auto" '
             f'src="data:{self.mime};base64,{_encoded(self.picture)}">'
         )
-        self._text_view.value = (
-            f'<pre style="line-height:1.3;overflow-x:auto">{html.escape(self.text)}</pre>'
-        )
+        self._text_view.value = f'<pre style="{_TEXT_STYLE}">{html.escape(self.text)}</pre>'
 
     def _changed(self, change: Any) -> None:
         if not self._held:
