@@ -3,17 +3,18 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# More options for JupyterLab and pytest, e.g. `make lab LAB_FLAGS=--no-browser`.
+# More options for JupyterLab, Voilà and pytest, e.g. `make lab LAB_FLAGS=--no-browser`.
 LAB_FLAGS ?=
+VOILA_FLAGS ?=
 PYTEST_FLAGS ?= -n auto
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.groupcpus-installed
-CHECKED := groupcpus tests tools notebooks $(wildcard benchmarks)
+CHECKED := groupcpus tests tools notebooks dashboard $(wildcard benchmarks)
 
 # `make NEWEST=1 …` takes the newest versions that pyproject.toml allows instead of the lock's.
 ifdef NEWEST
-INSTALL = $(BIN)/python -m pip install --quiet --upgrade --editable '.[lab,site,sweep,test]'
+INSTALL = $(BIN)/python -m pip install --quiet --upgrade --editable '.[dashboard,lab,site,sweep,test]'
 else
 INSTALL = $(BIN)/python -m pip install --quiet --requirement requirements.lock && \
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
@@ -21,7 +22,7 @@ endif
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks site lint bench fuzz lock clean
+.PHONY: help lab test notebooks site dashboard lint bench fuzz lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 18
@@ -38,6 +39,10 @@ notebooks: $(STAMP)  ## execute every notebook and store its outputs
 site: $(STAMP)  ## build a site of the stored notebooks in _site, to be read without a network
 	$(BIN)/python -m tools.website
 
+dashboard: $(STAMP)  ## open the explorer as a page of its own, without code
+	JUPYTER_PATH=$(CURDIR)/dashboard $(BIN)/voila dashboard/explorer.ipynb --template=offline \
+		--Voila.ip=127.0.0.1 $(VOILA_FLAGS)
+
 lint: $(STAMP)  ## check formatting, style and types
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
@@ -53,7 +58,8 @@ fuzz: $(STAMP)  ## feed every parser with 20,000 damaged and made-up inputs
 lock: $(STAMP)  ## renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet 'uv<1'
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
-		--extra lab --extra site --extra sweep --extra test pyproject.toml --output-file requirements.lock
+		--extra dashboard --extra lab --extra site --extra sweep --extra test pyproject.toml \
+		--output-file requirements.lock
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) _site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 LOCK = (ROOT / "requirements.lock").read_text()
-LOCKED = ("lab", "site", "sweep", "test")  # what the Makefile installs
+LOCKED = ("dashboard", "lab", "site", "sweep", "test")  # what the Makefile installs
 # conda-forge splits the Qt parts off these packages.
 CONDA_NAMES = {"matplotlib-base": "matplotlib", "seaborn-base": "seaborn"}
 
@@ -34,12 +34,12 @@ def locked() -> list[Requirement]:
     return [Requirement(line) for line in LOCK.splitlines() if re.match(r"\w", line)]
 
 
-def test_conda_environment_asks_for_what_the_package_and_its_lab_extra_ask_for():
+def test_conda_environment_asks_for_what_the_package_its_lab_and_its_dashboard_ask_for():
     requirements = [Requirement(entry) for entry in CONDA["dependencies"] if isinstance(entry, str)]
     conda = {CONDA_NAMES.get(req.name, req.name): req.specifier for req in requirements}
     assert conda.pop("python") == SpecifierSet(PROJECT["requires-python"])
     assert conda.pop("pip") == SpecifierSet()
-    assert conda == wanted("lab")
+    assert conda == wanted("lab", "dashboard")
 
 
 def test_conda_environment_takes_conda_forge_alone_and_installs_this_package():
