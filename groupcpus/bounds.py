@@ -322,7 +322,7 @@ def reachable_maximum(topology: Topology, calls: Iterable[int]) -> int:
     cpus = tuple(topology.possible)
     nodes = sum(map(bool, topology._node_cpus))
     within: Counter[tuple[int, ...]] = Counter()
-    for numgrps in calls:
+    for numgrps, times in Counter(calls).items():
         filled = min(numgrps, len(cpus))
         # A node may be the machine, and a cluster the node: by their CPUs they count once.
         parts = {cpus: filled}
@@ -330,7 +330,7 @@ def reachable_maximum(topology: Topology, calls: Iterable[int]) -> int:
             for split in _splits(topology, filled):
                 for part in (*split.clusters, split.node):
                     parts.setdefault(part.cpus, part.least)
-        within.update(parts)
+        within.update({part: times * count for part, count in parts.items()})
     return max((-(-count // len(part)) for part, count in within.items()), default=0)
 
 
@@ -372,9 +372,9 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
     lowest = {cpus[0] for cpus in nodes}
     others = 0
     # What is dealt in one go, and as how many groups, a call.
-    dealt: dict[tuple[int, ...], list[_Part]] = {}
+    dealt: dict[tuple[int, ...], list[tuple[_Part, int]]] = {}
     ways: dict[tuple[int, ...], set[tuple[tuple[int, ...], ...]]] = {node: set() for node in nodes}
-    for numgrps in calls:
+    for numgrps, times in Counter(calls).items():
         if numgrps <= len(nodes):
             continue
         for split in _splits(topology, min(numgrps, everything)):
@@ -382,13 +382,13 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
             ways[split.node.cpus].add(tuple(part.cpus for part in parts if split.certain))
             if split.certain:
                 for part in parts:
-                    dealt.setdefault(part.cpus, []).append(part)
+                    dealt.setdefault(part.cpus, []).append((part, times))
             else:
                 clusters = topology._node_clusters[topology.node_of(split.node.cpus[0])]
                 lowest.update(cluster[0] for cluster in clusters or [])
             lowest.update(part.cpus[0] for part in parts)
-            others -= len(parts)
-        others += min(numgrps, everything)
+            others -= times * len(parts)
+        others += times * min(numgrps, everything)
     most = 0
     for node, known in ways.items():
         if not known:
@@ -400,20 +400,24 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
     return min(most, len(lowest) + others)
 
 
-def _most_first(topology: Topology, calls: Sequence[_Part]) -> int:
-    """Count the CPUs of one node or cluster that may be the first of a group in some call."""
-    cpus = calls[0].cpus
+def _most_first(topology: Topology, calls: Sequence[tuple[_Part, int]]) -> int:
+    """Count the CPUs of one node or cluster that may be the first of a group in some call.
+
+    The calls come with how often they are made.
+    """
+    cpus = calls[0][0].cpus
     ncpus = len(cpus)
-    most = [ncpus - ncpus // max(call.most for call in calls) + 1]
-    most.append(1 + sum(call.most - 1 for call in calls))
+    most = [ncpus - ncpus // max(call.most for call, _ in calls) + 1]
+    most.append(1 + sum(times * (call.most - 1) for call, times in calls))
     # Cores, and the clusters of a node that is not dealt by cluster.
     for part_of in (topology._core, topology._cluster):
         sizes = Counter(part_of[cpu] for cpu in cpus)
         if len(sizes) > 1 and len(set(sizes.values())) == 1 and -1 not in sizes:
             size = sizes[part_of[cpus[0]]]
             inside = sum(
-                max(_starts_inside(ncpus, size, ngroups) for ngroups in (call.least, call.most))
-                for call in calls
+                times
+                * max(_starts_inside(ncpus, size, ngroups) for ngroups in (call.least, call.most))
+                for call, times in calls
             )
             most.append(len(sizes) + inside)
     return min(most)
