@@ -2,7 +2,8 @@
 """The command line: ``python -m groupcpus COMMAND``.
 
 A command is a row of `COMMANDS`: its help, a function that declares its arguments, and one that
-gives the text to print.  An error is one line on stderr, and exit status 2.
+gives the text to print.  An error is one line on stderr, and exit status 2.  What was found, a
+device that does not follow for instance, is no error: the status is 0 then too.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from groupcpus.claims import check_claims, claims_document, claims_table, claims_text
+from groupcpus.compare import OFFSETS, compare, comparison_text
 from groupcpus.cpuset import _brief
 from groupcpus.errors import GroupCpusError, RequestError
 from groupcpus.irqchip import IRQCHIPS
@@ -23,6 +25,7 @@ from groupcpus.replay import KINDS, recording_names, replay
 from groupcpus.report import mail_text, run_document
 from groupcpus.revisions import REVISIONS
 from groupcpus.simulate import Run, simulate
+from groupcpus.sources import load
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -298,6 +301,29 @@ def _replay(args: argparse.Namespace) -> str:
     return "\n".join(lines)
 
 
+def _compare_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sources",
+        nargs="+",
+        metavar="FILE",
+        help="a capture; or lscpu, hwloc, sysfs, /proc/interrupts, dumps of affinities, together",
+    )
+    parser.add_argument("--arch", metavar="A", help="the architecture, where no file tells it")
+    parser.add_argument(
+        "--offsets",
+        type=_whole,
+        default=OFFSETS,
+        metavar="N",
+        help="values of the call counter to try for revisions that rotate (%(default)s)",
+    )
+    _add_json(parser)
+
+
+def _compare(args: argparse.Namespace) -> str:
+    comparison = compare(load(*args.sources, arch=args.arch), search_offsets=args.offsets)
+    return _json(comparison.document()) if args.json else comparison_text(comparison)
+
+
 def _json(document: Any) -> str:
     return json.dumps(document, indent=1)
 
@@ -311,6 +337,11 @@ COMMANDS: dict[str, Command] = {
     "run": Command("Probe a machine under two revisions and compare.", _run_arguments, _run),
     "claims": Command(
         "Compute what the mails assert, and judge each claim.", _claims_arguments, _claims
+    ),
+    "compare": Command(
+        "Hold a machine's interrupts against what is predicted.",
+        _compare_arguments,
+        _compare,
     ),
     "machines": Command("List the machines.", _add_json, _machines),
     "replay": Command("Predict what recorded kernels did.", _replay_arguments, _replay),

@@ -1,0 +1,815 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A machine as it was captured beside the engine: who follows, and why others don't."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from groupcpus import judging
+from groupcpus.__main__ import main
+from groupcpus.compare import (
+    VERDICTS,
+    WIDTH,
+    compare,
+    comparison_text,
+    machine_from_capture,
+    what_if,
+)
+from groupcpus.cpuset import CpuSet
+from groupcpus.devices import Device
+from groupcpus.errors import GroupCpusError, RequestError
+from groupcpus.found import find_devices, irqchip_of
+from groupcpus.grouping import group_cpus_evenly
+from groupcpus.irqchip import make_irqchip
+from groupcpus.mana import cpumask_local_spread, irq_setup
+from groupcpus.replay import load_recording, recording_names
+from groupcpus.revisions import REVISIONS
+from groupcpus.sources import load
+from groupcpus.topology import Topology
+from tests.captures import add_device, capture, of_recording
+from tests.sources.shapes import SHAPES, grep, numactl, sysfs
+from tests.strategies import made
+
+SLOT = "0000:01:00.0"
+# Two nodes whose order of allotment differs between the sorts, and clusters that don't divide.
+TWO_NODES = Topology.uniform(nodes=2, cpus_per_node=8, threads=2, cluster=4)
+BIG = Topology.uniform(nodes=2, cpus_per_node=48, threads=2, cluster=2)
+
+
+def nvme_vectors(name, masks, effective=None, *, home="0-7"):
+    effective = effective or [mask.first for mask in masks]
+    queues = [
+        (f"{name}q{at}", mask, cpu)
+        for at, (mask, cpu) in enumerate(zip(masks, effective, strict=True), start=1)
+    ]
+    return [(f"{name}q0", CpuSet(home), CpuSet(home).first), *queues]
+
+
+def with_nvme(topology, masks, effective=None, *, kernel="7.3.0", **more):
+    document = capture(topology, kernel=kernel, **more)
+    return add_device(
+        document, "nvme0", SLOT, nvme_vectors("nvme0", masks, effective), driver="nvme"
+    )
+
+
+def with_net(topology, masks, effective=None, *, names="eth0-TxRx-{}", driver="ice", **more):
+    effective = effective or [mask.first for mask in masks]
+    vectors = [
+        (names.format(at), mask, cpu)
+        for at, (mask, cpu) in enumerate(zip(masks, effective, strict=True))
+    ]
+    document = capture(topology, **more)
+    return add_device(document, "eth0", SLOT, vectors, driver=driver, node=more.pop("node", 0))
+
+
+def compared(document, **more):
+    return compare(load(json.dumps(document)), **more)
+
+
+def the_only(document, **more):
+    comparison = compared(document, **more)
+    (judged,) = comparison.devices
+    return judged
+
+
+def masks_of(topology, numgrps, revision="cluster", offset=0):
+    return list(group_cpus_evenly(topology, numgrps, revision=revision, spread_offset=offset).masks)
+
+
+# --- recordings of real boots
+
+
+@pytest.mark.parametrize("name", [name for name in recording_names() if "96cpu" not in name])
+def test_recorded_kernels_follow_their_own_revision(name):
+    recording = load_recording(name)
+    comparison = compared(of_recording(recording), search_offsets=16)
+    assert comparison.topology == recording.topology
+    assert comparison.expected == recording.revision.name
+    assert comparison.irqchip == recording.irqchip
+    assert {judged.found.name for judged in comparison.devices} == {
+        device.name for device in recording.devices
+    }
+    for device in recording.devices:
+        judged = comparison[device.name]
+        assert judged.verdict == "follows"
+        assert recording.revision.name in judged.revisions
+        masks = [row for row in judged.rows if row.kind != "other"]
+        assert [row.predicted for row in masks] == list(device.masks[1:])
+        assert [row.queue for row in masks] == list(range(1, len(device.masks)))
+        assert all(row.match and row.managed for row in masks)
+        (admin,) = (row for row in judged.rows if row.kind == "other")
+        assert (admin.match, admin.managed, admin.name) == (None, False, f"{device.name}q0")
+    assert not any(row.odd for row in comparison.rows)
+    # Where too many orders are possible the search gives up; it never finds that there is none.
+    assert comparison.order.found is not False
+    assert max(map(len, comparison_text(comparison).splitlines())) <= WIDTH
+
+
+def test_six_recorded_disks_tell_the_sort_and_the_revision():
+    comparison = compared(of_recording(load_recording("x86-48cpu-6nodes-smt2-6x32-6.12")))
+    fixed = [set(judged.revisions) & set(judging.FIXED) for judged in comparison.devices]
+    assert fixed == [{"numa"}] * 6
+    assert sum(comparison.loads.values()) == 6 * 32
+    assert comparison.order.found
+
+
+def test_write_queues_make_two_calls():
+    judged = the_only(of_recording(load_recording("x86-8cpu-4nodes-1x3-write2-7.3")))
+    assert judged.numgrps == (2, 1)
+    assert [row.kind for row in judged.rows] == ["other", "default", "default", "read"]
+    assert "write_queues=2" in judged.why
+
+
+def test_a_poll_queue_has_no_interrupt_and_is_kept_in_the_machine():
+    document = of_recording(load_recording("x86-8cpu-4nodes-1x3-poll1-7.3"))
+    assert the_only(document).numgrps == (2,)
+    machine = machine_from_capture(load(json.dumps(document)))
+    assert machine.devices == (Device("nvme0", "nvme", 3, 0, 1),)
+
+
+# --- who follows
+
+
+def test_queue_by_queue():
+    masks = masks_of(TWO_NODES, 5)
+    comparison = compared(with_nvme(TWO_NODES, masks))
+    frame = comparison.frame
+    assert list(frame["queue"].iloc[1:]) == [1, 2, 3, 4, 5]
+    assert list(frame["affinity"].iloc[1:]) == [str(mask) for mask in masks]
+    assert list(frame["predicted"].iloc[1:]) == [str(mask) for mask in masks]
+    assert frame["match"].iloc[1:].all()
+    assert frame["match"].isna().iloc[0]
+    assert set(frame["verdict"]) == {"follows"}
+    summary = comparison.summary
+    assert summary[["device", "driver", "queues", "matched"]].values.tolist() == [
+        ["nvme0", "nvme", 5, 5]
+    ]
+
+
+def test_the_revision_of_another_kernel_is_told():
+    masks = masks_of(TWO_NODES, 5, "numa")
+    judged = the_only(with_nvme(TWO_NODES, masks, kernel="7.3.0"))
+    assert judged.verdict == "follows"
+    assert "numa" in judged.revisions
+    assert "cluster" not in judged.revisions
+    assert judged.why.endswith("but kernel 7.3.0 should have cluster")
+
+
+@pytest.mark.parametrize("revision", ["rotate-v2", "rotate-next"])
+def test_the_counter_of_a_revision_that_rotates_is_found(revision):
+    masks = masks_of(BIG, 62, revision, 11)
+    judged = the_only(with_nvme(BIG, masks), search_offsets=64)
+    assert judged.verdict == "follows"
+    assert revision in judged.revisions
+    assert not set(judged.revisions) & set(judging.FIXED)
+    explanation = next(one for one in judged.explanations if one.revision == revision)
+    (offsets,) = explanation.offsets
+    assert 11 in offsets
+    # All of them, and no others.
+    assert list(offsets) == [n for n in range(64) if masks_of(BIG, 62, revision, n) == masks]
+    assert 0 < len(offsets) < 64
+    assert "with the counter at" in judged.why
+    assert [row.match for row in judged.rows[1:]] == [True] * 62
+
+
+def test_every_call_has_a_counter_of_its_own():
+    masks = masks_of(BIG, 31, "rotate-v2", 3) + masks_of(BIG, 20, "rotate-v2", 7)
+    document = with_nvme(BIG, masks, nvme={"write_queues": "31", "poll_queues": "0"})
+    explanations = the_only(document, search_offsets=32).explanations
+    v2 = next(one for one in explanations if one.revision == "rotate-v2")
+    first, second = v2.offsets
+    assert 3 in first
+    assert 3 not in second
+    assert 7 in second
+
+
+def test_without_an_offset_none_is_claimed():
+    masks = masks_of(BIG, 62, "rotate-v2", 11)
+    judged = the_only(with_nvme(BIG, masks), search_offsets=0)
+    assert {one.revision for one in judged.explanations} == set(judging.FIXED)
+    assert judged.verdict == "differs"
+    assert judged.revisions == ()
+
+
+def test_offsets_that_repeat_are_told_as_a_residue():
+    assert judging.offsets_text(tuple(range(2, 100, 5)), 100) == "2 mod 5"
+    assert judging.offsets_text((1, 4, 7), 9) == "1 mod 3"
+    assert judging.offsets_text((), 9) == "none of 0-8"
+    assert judging.offsets_text((1, 2, 3, 4, 8), 9) == "1, 2, 3, 4, ... of 0-8"
+
+
+def test_queue_sets_are_recognised_without_parameters():
+    """Seven write queues and a read queue, as a desktop showed them."""
+    machine = Topology(
+        CpuSet("0-31"),
+        CpuSet("0-31"),
+        CpuSet("0-31"),
+        {0: CpuSet("0-31")},
+        [CpuSet([cpu]) for cpu in range(32)],
+        [CpuSet([cpu, cpu + 16]) for cpu in range(16)],
+    )
+    masks = [*masks_of(machine, 7, "numa"), CpuSet("0-31")]
+    effective = [17, 20, 23, 26, 29, 31, 27, 30]
+    comparison = compared(with_nvme(machine, masks, effective, kernel="6.8.0"))
+    judged = comparison["nvme0"]
+    assert (judged.verdict, judged.numgrps) == ("follows", (7, 1))
+    assert "write_queues=7" in judged.why
+    assert comparison.order.found
+    assert not any(row.odd for row in comparison.rows)
+
+
+def test_kinds_of_queue_maps_give_the_queue_sets():
+    masks = masks_of(TWO_NODES, 4) + masks_of(TWO_NODES, 2)
+    document = with_nvme(TWO_NODES, masks)
+    maps = "".join(
+        f"\thctx{at}: {'default' if at < 4 else 'read'} {' '.join(map(str, mask))}\n"
+        for at, mask in enumerate(masks)
+    )
+    dump = "queue mapping for /dev/nvme0n1\n" + maps
+    (judged,) = compare(load(json.dumps(document), dump)).devices
+    assert judged.numgrps == (4, 2)
+    assert judged.why.endswith("by the kinds of its queue maps")
+
+
+def test_fewer_queues_than_masks():
+    masks = masks_of(TWO_NODES, 6)[:4]
+    judged = the_only(with_nvme(TWO_NODES, masks))
+    assert (judged.verdict, judged.numgrps) == ("follows", (6,))
+    assert "6 masks were made, 4 of them for these queues" in judged.why
+
+
+def test_a_queue_that_was_not_told_leaves_the_others_in_place():
+    document = with_nvme(TWO_NODES, masks_of(TWO_NODES, 6))
+    del document["interrupts"][3]
+    judged = the_only(document)
+    assert judged.verdict == "follows"
+    assert [row.queue for row in judged.rows] == [None, 1, 2, 4, 5, 6]
+
+
+def test_a_storage_controller_with_vectors_in_front():
+    masks = [CpuSet("0-15")] * 2 + masks_of(TWO_NODES, 6, "numa")
+    vectors = [(f"megasas0-msix{at}", mask, mask.first) for at, mask in enumerate(masks)]
+    document = capture(TWO_NODES, kernel="6.12.1")
+    judged = the_only(add_device(document, "megasas0", SLOT, vectors, driver="megaraid_sas"))
+    assert (judged.verdict, judged.numgrps) == ("follows", (6,))
+    assert "the first 2 of its vectors are not spread" in judged.why
+    assert [row.match for row in judged.rows] == [None, None, *[True] * 6]
+
+
+def test_virtio_disks_follow_and_one_queue_says_nothing_of_revisions():
+    masks = masks_of(TWO_NODES, 4)
+    document = capture(TWO_NODES, kernel="7.0.0")
+    for disk, groups in (("virtio0", masks), ("virtio1", [CpuSet("0-15")])):
+        vectors = [(f"{disk}-config", CpuSet("0-15"), 0)]
+        vectors += [(f"{disk}-req.{at}", mask, mask.first) for at, mask in enumerate(groups)]
+        slot = f"0000:0{disk[-1]}:00.0"
+        add_device(document, disk, slot, vectors, driver="virtio-pci", node=-1)
+    comparison = compared(document)
+    assert [judged.verdict for judged in comparison.devices] == ["follows"] * 2
+    assert comparison["virtio1"].why == "one queue: all CPUs, under every revision"
+    assert set(comparison["virtio1"].revisions) == set(REVISIONS)
+    assert machine_from_capture(comparison.loaded).devices == (
+        Device("virtio0", "virtio", 4),
+        Device("virtio1", "virtio", 1),
+    )
+
+
+def test_the_nodes_of_interrupts_show_that_they_were_spread():
+    """A device without a node has interrupts with nodes only if masks came with them."""
+
+    def told_node(affinity):
+        return TWO_NODES.node_of(affinity.first)
+
+    masks = masks_of(TWO_NODES, 4)
+    vectors = [(f"card0-msix{at}", mask, mask.first) for at, mask in enumerate(masks)]
+    verdicts = []
+    for node in (told_node, None):
+        document = capture(TWO_NODES, kernel="7.0.0")
+        add_device(document, "card0", SLOT, vectors, driver="card", node=-1, told_node=node)
+        verdicts.append(the_only(document).verdict)
+    assert verdicts == ["follows", "not managed"] or verdicts == ["follows", "moved"]
+
+
+# --- and who doesn't
+
+
+def test_not_managed_by_default_affinity():
+    judged = the_only(with_net(TWO_NODES, [CpuSet("0-15")] * 4, [0, 1, 2, 3]))
+    assert judged.verdict == "not managed"
+    assert judged.why == "its queues have all CPUs (0-15)"
+    assert not judged.calls_grouping
+    assert all(row.predicted is None and not row.managed for row in judged.rows)
+
+
+def test_not_managed_in_one_node():
+    judged = the_only(with_net(TWO_NODES, [CpuSet("0-7")] * 4))
+    assert judged.verdict == "not managed"
+    assert judged.why == "its queues have the online CPUs of the device's node 0 (0-7)"
+
+
+def test_not_managed_by_the_default_of_the_command_line():
+    document = with_net(TWO_NODES, [CpuSet("0-1")] * 4, cmdline=["irqaffinity=0-1"])
+    judged = the_only(document)
+    assert judged.verdict == "not managed"
+    assert judged.why == "its queues have the default of irqaffinity=0-1 (0-1)"
+
+
+def test_not_managed_says_the_kernel():
+    vectors = nvme_vectors("nvme0", masks_of(TWO_NODES, 4))
+    document = capture(TWO_NODES)
+    add_device(document, "nvme0", SLOT, vectors, driver="nvme", managed=lambda name: False)
+    judged = the_only(document)
+    assert judged.verdict != "follows"
+    assert "the kernel says so itself" in judged.why
+
+
+def test_vector_0_of_a_disk_is_not_managed():
+    judged = the_only(with_nvme(TWO_NODES, masks_of(TWO_NODES, 4)))
+    admin = judged.rows[0]
+    assert (admin.name, admin.managed) == ("nvme0q0", False)
+    assert admin.why == "not a queue's, so not managed"
+
+
+@pytest.mark.parametrize(
+    ("irqbalance", "words"),
+    [
+        (True, "irqbalance runs"),
+        (False, "by a user or the driver; irqbalance does not run"),
+        (None, "by irqbalance, a user or the driver"),
+    ],
+)
+def test_moved_by_irqbalance_or_a_user(irqbalance, words):
+    masks = [CpuSet("3"), CpuSet("0-15"), CpuSet("9-10"), CpuSet("3")]
+    judged = the_only(with_net(TWO_NODES, masks, irqbalance=irqbalance))
+    assert judged.verdict == "moved"
+    assert judged.why == f"not managed, and 3 of 4 queues have other CPUs than the default: {words}"
+    assert [row.why for row in judged.rows] == [
+        "set after it was requested",
+        "as by default",
+        *["set after it was requested"] * 2,
+    ]
+
+
+def test_other_function_cpumask_local_spread():
+    masks = [CpuSet([cpumask_local_spread(TWO_NODES, at, 1)]) for at in range(12)]
+    document = with_net(TWO_NODES, masks)
+    document["devices"][0]["node"] = 1
+    judged = the_only(document)
+    assert judged.verdict == "other function"
+    assert judged.why == "cpumask_local_spread() outward from node 1, a CPU a queue"
+
+
+def test_one_cpu_a_queue_is_not_taken_for_a_grouping():
+    """A network card's masks can be the same as those of group_cpus_evenly()."""
+    machine = Topology.uniform(nodes=1, cpus_per_node=4, threads=1, cluster=None)
+    masks = masks_of(machine, 4, "numa")
+    assert masks == [CpuSet([cpu]) for cpu in range(4)]
+    assert the_only(with_net(machine, masks)).verdict == "other function"
+    # Of a card that is not known, the more is said.
+    vectors = [(f"card0-msix{at}", mask, mask.first) for at, mask in enumerate(masks)]
+    document = add_device(capture(machine), "card0", SLOT, vectors, driver="card")
+    document["devices"][0]["class"] = None
+    judged = the_only(document)
+    assert judged.verdict == "other function"
+    assert judged.why.endswith("group_cpus_evenly() would give the same masks")
+
+
+@pytest.mark.parametrize("version", ["merged", "posted"])
+def test_other_function_of_mana(version):
+    masks = [CpuSet("0"), *irq_setup(TWO_NODES, 12, 0, version=version)]
+    document = with_net(TWO_NODES, masks, names="mana_q{}@pci:7870:00:00.0", driver="mana")
+    judged = the_only(document)
+    assert judged.verdict == "other function"
+    assert judged.why == f"irq_setup() of the MANA driver ({version}), outward from node 0"
+    machine = machine_from_capture(load(json.dumps(document)))
+    assert [device.kind for device in machine.devices] == ["mana"]
+
+
+def test_other_function_of_virtio_net():
+    pairs = [CpuSet("0-5"), CpuSet("6-10"), CpuSet("11-15")]
+    vectors: list[tuple[str, CpuSet, int | None]] = [("virtio0-config", CpuSet("0-15"), 0)]
+    for at, mask in enumerate(pairs):
+        vectors += [(f"virtio0-{way}.{at}", mask, mask.first) for way in ("input", "output")]
+    document = add_device(capture(TWO_NODES), "virtio0", SLOT, vectors, driver="virtio-pci")
+    judged = the_only(document)
+    assert judged.verdict == "other function"
+    assert judged.why.startswith("virtnet_set_affinity() deals the online CPUs in order to 3 pairs")
+    vectors[1] = ("virtio0-input.0", CpuSet("0-4"), 0)
+    document = add_device(capture(TWO_NODES), "virtio0", SLOT, vectors, driver="virtio-pci")
+    assert the_only(document).verdict == "moved"
+
+
+@pytest.mark.parametrize("kernel", ["5.3.18", "6.1.0-40-amd64"])
+def test_older_kernel(kernel):
+    masks = [CpuSet("0-1,8"), CpuSet("2-3,9"), CpuSet("4-5,10-11"), CpuSet("6-7,12-15")]
+    judged = the_only(with_nvme(TWO_NODES, masks, kernel=kernel))
+    assert judged.verdict == "older kernel"
+    assert judged.why.startswith(f"{kernel} has no group_cpus_evenly() (6.3 on); 0 of 4 masks")
+    assert [row.match for row in judged.rows[1:]] == [False] * 4
+
+
+def test_older_kernels_that_deal_alike_follow():
+    masks = masks_of(TWO_NODES, 5, "numa-single-pop")
+    judged = the_only(with_nvme(TWO_NODES, masks, kernel="5.15.0-91-generic"))
+    assert judged.verdict == "follows"
+    assert "numa-single-pop" in judged.revisions
+    assert "deals so in irq_build_affinity_masks()" in judged.why
+
+
+def test_masks_that_are_no_grouping_differ():
+    masks = [CpuSet("0-3"), CpuSet("2-7"), CpuSet("8-11"), CpuSet("12-14")]
+    judged = the_only(with_nvme(TWO_NODES, masks))
+    assert judged.verdict == "differs"
+    assert judged.why.endswith(
+        "CPUs 2-3 are in several masks and CPUs 15 are in none, so this is no grouping of these "
+        "CPUs"
+    )
+
+
+def test_another_grouping_differs_and_unknown_clusters_are_said():
+    masks = [CpuSet("0,4,8,12"), CpuSet("1,5,9,13"), CpuSet("2,6,10,14"), CpuSet("3,7,11,15")]
+    document = with_nvme(TWO_NODES, masks)
+    judged = the_only(document)
+    assert judged.verdict == "differs"
+    assert "an even grouping of another kind; the CPUs or nodes may have been others" in judged.why
+    document["topology"].update(clusters=[], cluster_source="unknown")
+    comparison = compared(document)
+    assert "the clusters are not known" in comparison["nvme0"].why
+    assert any(text.startswith("the clusters") for text in comparison.unknown)
+
+
+def test_no_affinity_is_no_verdict():
+    document = capture(TWO_NODES)
+    vectors = [(f"nvme0q{at}", None, None) for at in range(3)]
+    assert the_only(add_device(document, "nvme0", SLOT, vectors, driver="nvme")).verdict == (
+        "not told"
+    )
+
+
+# --- effective CPUs
+
+
+def test_isolated_cpus_are_avoided():
+    recording = load_recording("x86-8cpu-2nodes-smt2-isolcpus-managed-2x3-6.12")
+    document = of_recording(recording)
+    comparison = compared(document)
+    kept = [row for row in comparison.rows if row.effective_why.startswith("off the isolated CPUs")]
+    assert kept
+    for row in kept:
+        assert row.effective.isdisjoint(CpuSet(row.effective_why.split("CPUs ")[1].split(";")[0]))
+    assert "off the isolated CPUs" in comparison_text(comparison)
+    # Without the flag on the command line the same CPUs can't be explained.
+    without = compared(document | {"cmdline": []})
+    assert not any(row.effective_why.startswith("off the isolated") for row in without.rows)
+    assert without.order.found is False
+
+
+def test_shut_down_because_all_cpus_are_offline():
+    recording = load_recording("x86-5of8cpu-online-1node-1x3-6.12")
+    comparison = compared(of_recording(recording))
+    online = recording.topology.online
+    down = [row for row in comparison.rows if row.managed and not row.affinity & online]
+    assert down
+    for row in down:
+        assert row.effective_why == (
+            f"shut down, all of CPUs {row.affinity} are offline: {row.effective} is no error"
+        )
+        assert not row.odd
+        assert row.match
+    handled = sum(comparison.loads.values())
+    assert handled == sum(row.managed for row in comparison.rows) - len(down)
+
+
+def test_loads_of_the_mask_are_told():
+    chip = make_irqchip("x86", TWO_NODES)
+    document = capture(TWO_NODES, kernel="7.3.0")
+    masks = masks_of(TWO_NODES, 5)
+    for disk in range(3):
+        name = f"nvme{disk}"
+        vectors = nvme_vectors(name, masks, chip.assign(masks))
+        add_device(document, name, f"0000:0{disk}:00.0", vectors, driver="nvme")
+    comparison = compared(document)
+    assert comparison.order.found
+    assert not any(row.odd for row in comparison.rows)
+    row = next(row for row in comparison["nvme1"].rows if row.managed and len(row.affinity) == 4)
+    counts = [comparison.loads[cpu] for cpu in row.affinity if cpu != row.effective.first]
+    assert row.effective_why == (
+        f"{comparison.loads[row.effective.first]} managed on CPU {row.effective}, "
+        f"{min(counts)} to {max(counts)} on the others of {row.affinity}"
+        if min(counts) != max(counts)
+        else f"{comparison.loads[row.effective.first]} managed on CPU {row.effective}, "
+        f"{counts[0]} on the others of {row.affinity}"
+    )
+    assert comparison.loads == {
+        cpu: sum(row.managed and row.effective == CpuSet([cpu]) for row in comparison.rows)
+        for cpu in range(16)
+    }
+
+
+def test_more_than_any_order_gives_is_said():
+    masks = [CpuSet("0-7"), CpuSet("8-15")]
+    document = capture(TWO_NODES, kernel="7.3.0")
+    for disk in range(3):
+        name = f"nvme{disk}"
+        vectors = nvme_vectors(name, masks, [5, 15 - disk])
+        add_device(document, name, f"0000:0{disk}:00.0", vectors, driver="nvme")
+    comparison = compared(document)
+    odd = [row.name for row in comparison.rows if row.odd]
+    assert odd == ["nvme0q1", "nvme1q1", "nvme2q1"]
+    assert comparison["nvme0"].rows[1].effective_why == (
+        "3 managed on CPU 5, 0 on the others of 0-7: more than any order of requests gives"
+    )
+    assert comparison.order.found is False
+    text = comparison_text(comparison)
+    assert "no order of requests since boot gives them all" in " ".join(text.split())
+
+
+def test_the_last_of_equal_cpus_is_taken_so_the_first_is_odd():
+    masks = [CpuSet("0-7"), CpuSet("8-15")]
+    for effective, odd in (([7, 15], [False, False]), ([0, 15], [True, False])):
+        judged = the_only(with_nvme(TWO_NODES, masks, effective))
+        assert [row.odd for row in judged.rows[1:]] == odd
+
+
+def test_outside_of_its_mask():
+    masks = [CpuSet("0-7"), CpuSet("8-15")]
+    judged = the_only(with_nvme(TWO_NODES, masks, [12, 15]))
+    assert judged.rows[1].odd
+    assert judged.rows[1].effective_why == "not one of CPUs 0-7, the choice it had"
+
+
+def test_the_first_cpu_without_a_translation_service():
+    masks = [CpuSet("0-7"), CpuSet("8-15")]
+    for effective, odd in (([0, 8], [False, False]), ([3, 8], [True, False])):
+        document = with_nvme(TWO_NODES, masks, effective, arch="aarch64")
+        for interrupt in document["interrupts"]:
+            interrupt["chip"] = "Hyper-V PCIe MSI"
+        assert irqchip_of(load(json.dumps(document))) == "gicv3"
+        assert [row.odd for row in the_only(document).rows[1:]] == odd
+
+
+@pytest.mark.parametrize(
+    ("arch", "kernel", "chip", "name"),
+    [
+        ("x86_64", "6.12.0", "IR-PCI-MSIX-0000:01:00.0", "x86"),
+        ("aarch64", "6.12.0", "ITS-PCI-MSIX-0000:01:00.0", "its"),
+        ("aarch64", "5.4.0", "ITS-MSI", "its-first"),
+        ("aarch64", "6.12.0", "Hyper-V PCIe MSI", "gicv3"),
+        ("ppc64le", "6.12.0", "XIVE-IRQ", None),
+    ],
+)
+def test_the_irqchip_by_architecture_and_name(arch, kernel, chip, name):
+    document = with_nvme(TWO_NODES, masks_of(TWO_NODES, 4), kernel=kernel, arch=arch)
+    for interrupt in document["interrupts"]:
+        interrupt["chip"] = chip
+    loaded = load(json.dumps(document))
+    assert irqchip_of(loaded) == name
+    comparison = compare(loaded)
+    assert (comparison.order is None) == (name is None)
+    if name is None:
+        assert any("irqchip" in text for text in comparison.unknown)
+        with pytest.raises(RequestError, match="pass irqchip="):
+            machine_from_capture(loaded)
+
+
+def test_history_is_said_to_be_unknown():
+    comparison = compared(with_nvme(TWO_NODES, masks_of(TWO_NODES, 4)))
+    assert any(text.startswith("the history") for text in comparison.unknown)
+    assert any("only root may read" in text for text in comparison.unknown)
+    text = comparison_text(comparison)
+    assert "What cannot be known from this:" in text
+
+
+# --- other sources than captures
+
+
+def test_text_files_together_are_enough():
+    shape = SHAPES["16cpu-2nodes-siblings-at-stride-8"]
+    topology = load(grep(sysfs(shape)), arch="x86_64").topology
+    masks = masks_of(topology, 5, "numa")
+    lines = [
+        f"irq {30 + at} affinity {m} effective {m.first} nvme0q{at + 1}"
+        for at, m in enumerate(masks)
+    ]
+    lines += [
+        "irq 40 affinity 0-15 effective 2 eth0-TxRx-0",
+        "irq 41 affinity 3 effective 3 eth0-TxRx-1",
+    ]
+    lines += ["irq 9 affinity 0-15 effective 0 acpi"]
+    comparison = compare(
+        load(grep(sysfs(shape)), numactl(shape), "\n".join(lines) + "\n", arch="x86_64")
+    )
+    assert [judged.found.name for judged in comparison.devices] == ["eth0", "nvme0"]
+    assert comparison["nvme0"].verdict == "follows"
+    assert comparison["eth0"].verdict == "moved"
+    assert [told.irq for told in comparison.others] == [9]
+    assert comparison.expected is None
+
+
+def test_names_tell_whose_an_interrupt_is():
+    text = (
+        "           CPU0       CPU1\n"
+        " 1:          0          9   IO-APIC   1-edge      i8042\n"
+        "24:         25          0   PCI-MSIX-0000:01:00.0   0-edge      nvme0q0\n"
+        "25:         25          0   PCI-MSIX-0000:01:00.0   1-edge      nvme0q1\n"
+        "30:         25          0   PCI-MSI 524288-edge      mlx5_comp0@pci:0000:02:00.0\n"
+        "31:         25          0   PCI-MSI 524289-edge      mlx5_comp1@pci:0000:02:00.0\n"
+        "32:         25          0   PCI-MSI 528384-edge      mlx5_comp0@pci:0000:02:00.1\n"
+        "33:         25          0   PCI-MSI 528385-edge      mlx5_comp1@pci:0000:02:00.1\n"
+        "34:         25          0   PCI-MSI 1-edge      i40e-enp2s0f0-TxRx-0\n"
+        "35:         25          0   PCI-MSI 2-edge      i40e-enp2s0f0-TxRx-1\n"
+        "36:         25          0   PCI-MSI 3-edge      hpsa0-msix0\n"
+        "37:         25          0   PCI-MSI 4-edge      hpsa0-msix1\n"
+        "38:         25          0   PCI-MSI 5-edge      mana_q0@pci:7870:00:00.0\n"
+        "39:         25          0   PCI-MSI 6-edge      mana_q1@pci:7870:00:00.0\n"
+    )
+    devices, others = find_devices(load(text))
+    names = {device.name: (device.kind, device.spreads) for device in devices}
+    assert names == {
+        "nvme0": ("nvme", True),
+        "mlx5@0000:02:00.0": ("irqs", False),
+        "mlx5@0000:02:00.1": ("irqs", False),
+        "i40e-enp2s0f0": ("irqs", False),
+        "hpsa0": ("irqs", True),
+        "mana": ("mana", False),
+    }
+    assert [told.irq for told in others] == [1]
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        ["irq 31 affinity 0-1 effective 1 nvme0q1\n"],
+        ["/sys/devices/system/cpu/online:0-3\n"],
+    ],
+)
+def test_too_little_is_refused(sources):
+    with pytest.raises(RequestError, match="no source tells"):
+        compare(load(*sources))
+
+
+def test_a_number_of_offsets_that_cannot_be_is_refused():
+    loaded = load(json.dumps(with_nvme(TWO_NODES, masks_of(TWO_NODES, 4))))
+    for wrong in (-1, 1 << 20, True):
+        with pytest.raises(RequestError, match="offsets"):
+            compare(loaded, search_offsets=wrong)
+
+
+def test_names_with_numbers_beyond_any_queue_cost_nothing():
+    document = with_nvme(TWO_NODES, masks_of(TWO_NODES, 4))
+    document["interrupts"][1]["actions"] = ["nvme0q999999"]
+    assert the_only(document).verdict in ("differs", "follows")
+
+
+NAMES = st.sampled_from(
+    (
+        *("nvme0q{}", "virtio0-req.{}", "virtio1-input.{}", "virtio1-output.{}", "virtio2-request"),
+        *("eth0-TxRx-{}", "mlx5_comp{}", "mana_q{}", "hpsa0-msix{}", "card-{}", "timer", ""),
+    )
+)
+SOME_CPUS = st.none() | st.sets(st.integers(0, 40), max_size=8).map(CpuSet)
+
+
+@st.composite
+def captures(draw):
+    """Draw captures whose interrupts make no sense."""
+    name, slot = draw(NAMES), st.sampled_from([SLOT, "0000:02:00.0"])
+    topology = draw(made()).topology
+    document = capture(
+        topology,
+        arch=draw(st.sampled_from(["x86_64", "aarch64", "s390x", None])),
+        kernel=draw(st.sampled_from(["5.3.1", "6.1.0", "6.12.9", "7.3.4", "local", None])),
+        irqbalance=draw(st.sampled_from([True, False, None])),
+        nvme=draw(st.sampled_from([{}, {"write_queues": "2"}, {"poll_queues": "99999999"}])),
+        cmdline=draw(st.sampled_from([[], ["isolcpus=managed_irq,0-1"], ["irqaffinity=1"]])),
+    )
+    for driver in draw(st.lists(st.sampled_from(["nvme", "virtio-pci", "mana", "x"]), max_size=3)):
+        numbers = draw(st.lists(st.integers(0, 9) | st.integers(0, 999_999), max_size=9))
+        vectors = [(name.format(at), draw(SOME_CPUS), draw(SOME_CPUS)) for at in numbers]
+        add_device(
+            document, "nvme0", draw(slot), vectors, driver=driver, node=draw(st.integers(-1, 3))
+        )
+        name = draw(NAMES)
+    return document
+
+
+@settings(max_examples=150, deadline=None)
+@given(captures())
+def test_whatever_was_captured_ends_in_a_comparison_or_an_error_of_ours(document):
+    try:
+        comparison = compared(document, search_offsets=4)
+    except GroupCpusError:
+        return
+    assert {judged.verdict for judged in comparison.devices} <= set(VERDICTS)
+    assert json.loads(json.dumps(comparison.document()))["cluster_source"] == "cluster_cpus_list"
+    assert max(map(len, comparison_text(comparison).splitlines())) <= WIDTH
+    total = sum(row.managed and row.effective_why[:4] != "shut" for row in comparison.rows)
+    assert sum(comparison.loads.values()) <= total
+
+
+# --- what if
+
+
+def test_what_if_gives_the_captured_run_under_another_revision():
+    recording = load_recording("x86-96cpu-2nodes-smt2-6x62-7.3")
+    loaded = load(json.dumps(of_recording(recording)))
+    machine = machine_from_capture(loaded)
+    assert machine.irqchip == "x86"
+    assert {device.name for device in machine.devices} == {
+        device.name for device in recording.devices
+    }
+    assert {device.io_queues for device in machine.devices} == {62}
+    before = what_if(loaded)
+    assert before.revision.name == "cluster"
+    assert before.summary.greatest == 6
+    assert sorted(str(irq.affinity) for irq in before.interrupts) == sorted(
+        str(mask) for device in recording.devices for mask in device.masks[1:]
+    )
+    assert what_if(loaded, revision="rotate-v2").summary.greatest < 6
+    more = what_if(loaded, devices=8, queues=32)
+    assert len(more.interrupts) == 8 * 32
+
+
+def test_what_if_keeps_queue_sets_and_loops():
+    document = of_recording(load_recording("x86-8cpu-4nodes-1x3-write2-7.3"))
+    document["disks"] += [
+        {"name": f"loop{at}", "slot": None, "queues": {"0": "0-7"}} for at in (0, 1, 10)
+    ]
+    run = what_if(compared(document))
+    assert [device.name for device in run.machine.devices] == ["loop0", "loop1", "loop10", "nvme0"]
+    assert [irq.kind for irq in run.interrupts] == ["default", "default", "read"]
+
+
+def test_a_machine_without_disks_can_have_some_in_thought():
+    loaded = load(json.dumps(with_net(TWO_NODES, [CpuSet("0-15")] * 4)))
+    machine = machine_from_capture(loaded)
+    assert machine.devices == ()
+    assert machine.notes == "without eth0, which spread in another way"
+    assert len(what_if(loaded, devices=2, queues=3).interrupts) == 6
+
+
+# --- the command
+
+
+@pytest.fixture
+def captured(tmp_path):
+    document = with_nvme(TWO_NODES, masks_of(TWO_NODES, 5))
+    masks = [CpuSet("3"), CpuSet("9-10")]
+    vectors = [(f"eth0-TxRx-{at}", mask, mask.first) for at, mask in enumerate(masks)]
+    add_device(document, "eth0", "0000:05:00.0", vectors, driver="ice")
+    path = tmp_path / "capture.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_the_command_prints_a_line_a_device(captured, capsys):
+    assert main(["compare", str(captured)]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= WIDTH
+    lines = text.splitlines()
+    assert any(line.startswith("nvme0") and "follows cluster" in line for line in lines)
+    assert any(line.startswith("eth0") and "moved" in line for line in lines)
+    assert "5 of 5 masks of cluster" in " ".join(text.split())
+
+
+def test_the_command_prints_json(captured, capsys):
+    assert main(["compare", str(captured), "--json", "--offsets", "8"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [device["verdict"] for device in document["devices"]] == ["follows", "moved"]
+    assert document["offsets_tried"] == 8
+    assert [row["match"] for row in document["devices"][0]["queues"]] == [None, *[True] * 5]
+    assert Topology.from_dict(document["topology"]) == TWO_NODES
+
+
+def test_a_device_that_does_not_follow_is_no_error(tmp_path, capsys):
+    masks = [CpuSet("0-3"), CpuSet("2-7"), CpuSet("8-11"), CpuSet("12-14")]
+    path = tmp_path / "capture.json"
+    path.write_text(json.dumps(with_nvme(TWO_NODES, masks)))
+    assert main(["compare", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "What did not match:" in text
+    assert "nvme0q2 (irq 26): mask 2-7, predicted" in text
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"format": "groupcpus-capture", "version": 99}'])
+def test_what_cannot_be_read_is_an_error(tmp_path, capsys, content):
+    path = tmp_path / "wrong.json"
+    path.write_text(content)
+    assert main(["compare", str(path)]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("groupcpus: ")
+
+
+def test_all_verdicts_are_explained():
+    assert set(VERDICTS) == {
+        "follows",
+        "not managed",
+        "moved",
+        "other function",
+        "older kernel",
+        "differs",
+        "not told",
+    }
