@@ -8,7 +8,7 @@ the same without a browser.
 
 import base64
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ from groupcpus.machines import Machine
 from groupcpus.revisions import REVISIONS
 from groupcpus.simulate import Run, simulate
 
-__all__ = ["COLUMNS", "Panel", "chosen_runs", "run_controls"]
+__all__ = ["COLUMNS", "Panel", "chosen_runs", "main_devices", "run_controls"]
 
 MAX_DEVICES = 24
 UINT_MAX = 0xFFFFFFFF
@@ -40,6 +40,8 @@ class Panel(widgets.VBox):
         The inputs.
     columns : list of list of str
         Their names, column by column.
+    below : sequence of Widget
+        What else to put at the end.
 
     Attributes
     ----------
@@ -55,7 +57,9 @@ class Panel(widgets.VBox):
 
     mime: ClassVar[str] = "image/png"
 
-    def __init__(self, controls: dict[str, Any], columns: list[list[str]]) -> None:
+    def __init__(
+        self, controls: dict[str, Any], columns: list[list[str]], below: Sequence[Any] = ()
+    ) -> None:
         self.controls = controls
         self.text = ""
         self.picture = b""
@@ -71,6 +75,7 @@ class Panel(widgets.VBox):
                 self._error_view,
                 self._picture_view,
                 self._text_view,
+                *below,
             ]
         )
         for control in controls.values():
@@ -146,6 +151,20 @@ def _encoded(picture: bytes) -> str:
     return base64.b64encode(picture).decode("ascii")
 
 
+def main_devices(machine: Machine) -> tuple[int, int]:
+    """Count the devices that `Machine.with_devices` changes, and the queues of each.
+
+    Examples
+    --------
+    >>> from groupcpus import load_machine
+    >>> main_devices(load_machine("L96as_v4"))
+    (6, 62)
+    """
+    kinds = [device.kind for device in machine.devices if device.kind != "loop"]
+    like = [device for device in machine.devices if device.kind in kinds[:1]]
+    return len(like), like[0].io_queues if like else 1
+
+
 def run_controls(machine: Machine) -> dict[str, Any]:
     """Make the inputs of two runs, before and after, set to what the machine has.
 
@@ -158,8 +177,7 @@ def run_controls(machine: Machine) -> dict[str, Any]:
     """
     wide = widgets.Layout(width="28em")
     narrow = widgets.Layout(width="20em")
-    main = [device for device in machine.devices if device.kind != "loop"]
-    queues = main[0].io_queues if main else 1
+    count, queues = main_devices(machine)
     most_queues = max(queues, len(machine.topology.possible))
 
     def choice(label: str, options: Any, value: str) -> widgets.Dropdown:
@@ -169,7 +187,7 @@ def run_controls(machine: Machine) -> dict[str, Any]:
 
     return {
         "devices": widgets.IntSlider(
-            description="devices", min=1, max=MAX_DEVICES, value=len(main) or 1, layout=wide
+            description="devices", min=1, max=MAX_DEVICES, value=count or 1, layout=wide
         ),
         "queues": widgets.IntSlider(
             description="queues", min=1, max=most_queues, value=queues, layout=wide

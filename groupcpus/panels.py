@@ -20,6 +20,7 @@ from groupcpus.grouping import MAX_GROUPS, explain
 from groupcpus.machines import Machine, load_machine, machine_names
 from groupcpus.plot import (
     Comparison,
+    DealPicture,
     DistributionComparison,
     MapComparison,
     MatrixComparison,
@@ -103,13 +104,13 @@ class Explorer(controls.Panel):
             self.controls, self._held = inputs, True
             self._apply(state)
         self._show_custom(inputs["machine"].value)
-        super().__init__(inputs, [_CHOICES, *controls.COLUMNS, list(CUSTOM_CONTROLS), ["state"]])
         button = widgets.Button(
             description="Make downloads",
             tooltip="Offer the picture, the interrupts and the text as files",
         )
         button.on_click(lambda _: self.export())
-        self.children = (*self.children, widgets.HBox([button, self._exports]))
+        columns = [_CHOICES, *controls.COLUMNS, list(CUSTOM_CONTROLS), ["state"]]
+        super().__init__(inputs, columns, [widgets.HBox([button, self._exports])])
 
     def runs(self) -> tuple[Run, Run]:
         """Simulate what the controls ask for: before and after.
@@ -148,10 +149,10 @@ class Explorer(controls.Panel):
     def state(self) -> str:
         """What the controls are set to, as one line; `explorer` takes it back."""
         value = {name: control.value for name, control in self.controls.items()}
-        known = value["machine"] == self._given.name and not _ships(self._given)
-        if known or value["machine"] == CUSTOM:
+        own = value["machine"] == self._given.name and not _ships(self._given)
+        if own or value["machine"] == CUSTOM:
             value["machine"] = CUSTOM
-            value["topology"] = self._given_topology() if known else self._custom_text()
+            value["topology"] = _document(self._given.topology) if own else self._custom_text()
         else:
             del value["topology"]
         return format_state({name: value[name] for name in FIELDS if name in value})
@@ -160,9 +161,8 @@ class Explorer(controls.Panel):
         """Offer what is shown as files: the picture (PNG, SVG), all interrupts (CSV), the text."""
         if self._shown is None:
             return
-        frames = {
-            when: run.irqs for when, run in zip(("before", "after"), self._shown, strict=True)
-        }
+        before, after = self._shown
+        frames = {"before": before.irqs, "after": after.irqs}
         table = pd.concat(frames, names=["run"]).reset_index(level="run")
         files = {
             ("png", "image/png"): self.picture,
@@ -190,7 +190,7 @@ class Explorer(controls.Panel):
                 if not value.strip() or value == self.state:
                     return
                 self._apply(parse_state(value))
-            elif owner is not self.controls["preset"]:
+            elif owner is not self.controls["preset"] and not held:
                 # What a preset promised is not shown any more.
                 self.controls["preset"].value = ""
         except GroupCpusError as error:
@@ -244,21 +244,13 @@ class Explorer(controls.Panel):
         nodes, cpus, threads, cluster = (
             value[name] for name in ("nodes", "cpus", "threads", "cluster")
         )
-        topology = Topology.uniform(nodes, cpus, threads, cluster)
-        return json.dumps(topology.to_dict(), separators=(",", ":"))
-
-    def _given_topology(self) -> str:
-        return json.dumps(self._given.topology.to_dict(), separators=(",", ":"))
+        return _document(Topology.uniform(nodes, cpus, threads, cluster))
 
     def _apply(self, state: Mapping[str, str]) -> None:
         """Set all controls to a state, or none of them if it cannot be."""
-        known = dict(
-            self.controls["machine"].options
-            and ((name, name) for name in self.controls["machine"].options)
-        )
         name = state["machine"]
-        if name not in known:
-            expected = ", ".join(known)
+        if name not in self.controls["machine"].options:
+            expected = ", ".join(self.controls["machine"].options)
             raise FormatError("state: machine", f"{_brief(name)}; expected one of {expected}")
         if name == CUSTOM:
             topology = read_topology(state.get("topology", ""))
@@ -304,6 +296,10 @@ def read_topology(text: str) -> Topology:
         return Topology.from_dict(json.loads(text))
     except (json.JSONDecodeError, RecursionError) as error:
         raise FormatError("topology", f"not a JSON document: {error}") from None
+
+
+def _document(topology: Topology) -> str:
+    return json.dumps(topology.to_dict(), separators=(",", ":"))
 
 
 def _ships(machine: Machine) -> bool:

@@ -350,7 +350,9 @@ def compare(before: Run, after: Run, labels: tuple[str, str] = ("before", "after
     return Comparison(before, after, labels).figure
 
 
-def distribution(runs: Sequence[Run], ax: Axes | None = None) -> Axes:
+def distribution(
+    runs: Sequence[Run], ax: Axes | None = None, *, names: Sequence[str] | None = None
+) -> Axes:
     """Draw how many CPUs handle how many interrupts, for several runs together.
 
     Parameters
@@ -359,6 +361,8 @@ def distribution(runs: Sequence[Run], ax: Axes | None = None) -> Axes:
         Told apart by revision and, if they differ, irqchip.
     ax : Axes, optional
         Where to draw.
+    names : sequence of str, optional
+        What to call the runs instead.
 
     Returns
     -------
@@ -367,8 +371,9 @@ def distribution(runs: Sequence[Run], ax: Axes | None = None) -> Axes:
     ax = axes_of(ax, 8, 3.2)
     chips = {run.irqchip for run in runs}
     frames = []
-    for run in runs:
+    for at, run in enumerate(runs):
         name = run.revision.name if len(chips) == 1 else f"{run.revision.name}, {run.irqchip}"
+        name = names[at] if names else name
         online = run.per_cpu[run.per_cpu["online"]]
         frames.append(pd.DataFrame({"IRQs of a CPU": online["irqs"], "run": name}))
     sns.histplot(
@@ -398,3 +403,20 @@ def distribution(runs: Sequence[Run], ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     sns.despine(ax=ax)
     return ax
+
+
+class DistributionComparison(Picture):
+    """The distributions of two runs in one picture."""
+
+    def __init__(self, before: Run, after: Run) -> None:
+        super().__init__(*PAIR)
+        self.draw(before, after)
+
+    def draw(self, before: Run, after: Run) -> None:
+        """Draw two runs of a machine in place of those shown."""
+        self.figure.clear()
+        self.settle()
+        ax = self.figure.add_axes((0.06, 0.09, 0.92, 0.84))
+        runs = {"before": before, "after": after}
+        names = [f"{when}, {run.revision.name}" for when, run in runs.items()]
+        distribution(list(runs.values()), ax, names=names)

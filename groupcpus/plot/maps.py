@@ -385,7 +385,7 @@ class Map:
             ]
         )
         bare = run is None and groups is None
-        self.numbers.write(self._inside(marks, bare))
+        self.numbers.write(self._inside(marks, counted=run is not None and groups is None))
         # Names stay while the circles have something else to say.
         if bare or not self.names.lines:
             self.names.write(() if bare else self._below())
@@ -448,13 +448,13 @@ class Map:
         return "; ".join(parts)
 
     def _inside(
-        self, marks: Mapping[tuple[str, int], tuple[str, Any]], bare: bool
+        self, marks: Mapping[tuple[str, int], tuple[str, Any]], counted: bool
     ) -> Iterable[tuple[float, float, str, str, float]]:
         for leaf, down in zip(self.leaves, self.down, strict=True):
             text, colour = marks[leaf]
             x, y = self.layout.places[leaf]
             ink = "white" if luminance(colour) < 0.5 else "black"
-            if down and text == "0" and not bare:
+            if down and text == "0" and counted:
                 text, ink = ("abs" if self._absent(leaf) else "off"), "0.3"
             yield x, y, text, ink, round(self.point * 0.4 / max(1, len(text) / 2.4), 1)
 

@@ -64,6 +64,13 @@ def _focus(cpus: str) -> Callable[[Axes], Axes]:
     return lambda ax: topology_map(_machine().topology, ax, focus=CpuSet(cpus))
 
 
+def _absent(cpus: str) -> Callable[[Axes], Axes]:
+    topology = _machine().topology
+    rest = str(topology.possible - CpuSet(cpus))
+    without = Topology.from_dict(topology.to_dict() | {"present": rest, "online": rest})
+    return lambda ax: topology_map(without, ax)
+
+
 def _groups(numgrps: int, revision: str, spread_offset: int = 0) -> Callable[[Axes], Axes]:
     def draw(ax: Axes) -> Axes:
         topology = _machine().topology
@@ -100,8 +107,8 @@ _TERMS: dict[str, tuple[str, Callable[[Axes], Axes]]] = {
         _focus("6-11"),
     ),
     "possible, not present": (
-        "A CPU that could be plugged in later (here 10-11). It is dealt too, after all others.",
-        _focus("10-11"),
+        "A CPU that could be plugged in later (dashed: 10-11). It is dealt too, after all others.",
+        _absent("10-11"),
     ),
     "group, mask": (
         "The CPUs of one queue. Here 5 groups; the number in a circle is the group's.",
