@@ -48,3 +48,12 @@ def test_a_frame_numbers_the_cpus_dealt_so_far_and_says_why():
     assert list(plot.written(ax).values()).count("0") == 8 + 1
     assert plot.deal_frame(topology, steps, len(steps), ax) is ax
     assert sum(text in {"0", "1", "2"} for text in plot.written(ax).values()) == 16 + 3
+
+
+def test_an_absent_cpu_shows_its_group_be_it_the_first_too():
+    topology = MACHINES["absent CPUs"]
+    _, steps = explain(topology, 5, revision="cluster")
+    ax = plot.deal_frame(topology, steps, len(steps))
+    shown = set(plot.written(ax).values())
+    assert {"0", "1", "2", "3", "4"} <= shown
+    assert not shown & {"abs", "off"}
