@@ -22,7 +22,10 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
 @pytest.mark.browser
 @pytest.mark.slow
-@pytest.mark.parametrize(("notebook", "label"), [("03-l96as-v4.ipynb", "devices")])
+@pytest.mark.parametrize(
+    ("notebook", "label"),
+    [("01-how-grouping-works.ipynb", "step"), ("03-l96as-v4.ipynb", "devices")],
+)
 def test_moving_a_slider_changes_the_picture(notebook, label, tmp_path):
     chromium()
     copies = tmp_path / "notebooks"
