@@ -135,6 +135,12 @@ def test_links_to_headings_and_other_sites_are_kept_and_those_into_the_project_d
     assert "../LICENSE" not in linked
 
 
+def test_headings_with_marks_can_be_linked_to(tmp_path):
+    small_notebook(tmp_path / "notebooks", "# Small\n\n## Is it 15 % faster?\n\n## A `b` & c")
+    build(tmp_path / "site", tmp_path / "notebooks")
+    assert check(tmp_path / "site") == []
+
+
 def test_a_folder_of_somebody_else_is_not_replaced(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(SiteError, match="not a site of ours"):

@@ -150,6 +150,7 @@ def sections(page: Page, text: str) -> Iterator[tuple[str, str, str]]:
 
 def plain(text: str) -> str:
     """Take the words out of HTML."""
+    text = re.sub(r"</?(?:a|code|em|span|strong|sub|sup)\b[^>]*>", "", text)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
@@ -310,7 +311,9 @@ def check(site: Path) -> list[str]:
             if parts.scheme in {"http", "https"}:
                 continue
             target = pages.get(parts.path or name)
-            if target is None or (parts.fragment and unquote(parts.fragment) not in target.names):
+            # As browsers do: the fragment as it stands, else decoded.
+            names = {"", *target.names} if target else set()
+            if names.isdisjoint({parts.fragment, unquote(parts.fragment)}):
                 problems.append(f"{name} links to {address!r}, which is not there")
     if loads((site / "style.css").read_text(encoding="utf-8")):
         problems.append("style.css loads something")
