@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from groupcpus.cpuset import CpuSet, _brief
@@ -27,6 +26,7 @@ from groupcpus.found import (
     nvme_parameter,
     release_version,
 )
+from groupcpus.grouping import group_cpus_evenly
 from groupcpus.judging import (
     FIXED,
     OFFSETS,
@@ -41,8 +41,10 @@ from groupcpus.judging import (
 )
 from groupcpus.machines import Machine
 from groupcpus.replay import Interleaving
-from groupcpus.simulate import Run, simulate
-from groupcpus.sources import Interrupt, Loaded
+from groupcpus.revisions import get_revision
+from groupcpus.simulate import Call, Interrupt, Run, simulate
+from groupcpus.sources import Interrupt as ToldInterrupt
+from groupcpus.sources import Loaded
 from groupcpus.topology import Topology
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ __all__ = [
     "Explanation",
     "Judged",
     "Row",
+    "as_found",
     "compare",
     "comparison_text",
     "machine_from_capture",
@@ -65,6 +68,8 @@ __all__ = [
 
 WIDTH = 100
 MAX_OFFSETS = 65536
+# Lines about what did not match; JSON has all of them.
+MOST_DETAILS = 20
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class Comparison:
     expected: str | None
     irqchip: str | None
     devices: tuple[Judged, ...]
-    others: tuple[Interrupt, ...]
+    others: tuple[ToldInterrupt, ...]
     loads: dict[int, int]
     order: Interleaving | None
     offsets_tried: int
@@ -322,7 +327,11 @@ def comparison_text(comparison: Comparison) -> str:
     lines += _device_lines(comparison)
     details = list(_details(comparison))
     if details:
-        lines += ["", "What did not match:", *details]
+        lines += ["", "What did not match:"]
+        for text in details[:MOST_DETAILS]:
+            lines += _fold(text)
+        if more := len(details) - MOST_DETAILS:
+            lines += [f"  and {more} more"] if more > 0 else []
     if any(row.managed and row.effective for row in comparison.rows):
         lines += ["", *_effective_lines(comparison)]
     if comparison.unknown:
@@ -341,7 +350,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
         f"{_count(nodes, 'node')}, clusters: {loaded.cluster_source}; {loaded.arch or 'unknown'}, "
         f"irqchip {comparison.irqchip or 'not known'}; kernel {loaded.kernel or 'not told'}"
     )
-    yield from _fold(f"A kernel of this release has {expected}." if loaded.kernel else "")
+    yield from _fold(f"A kernel of this release should have {expected}." if loaded.kernel else "")
     if loaded.cmdline:
         yield from _fold(f"Command line: {' '.join(loaded.cmdline)}")
     for note in loaded.notes:
@@ -358,7 +367,7 @@ def _device_lines(comparison: Comparison) -> Iterator[str]:
         verdict = one.verdict
         if verdict == "follows" and one.numgrps != (1,):
             fixed = [name for name in one.revisions if name in FIXED]
-            verdict = f"follows {', '.join(fixed)}" if fixed else "follows"
+            verdict = f"follows {', '.join(fixed or one.revisions)}"
         queues = _count(len(one.found.queues), "queue")
         yield from _fold(f"{name:<{width}}  {queues:>10}  {verdict}: {one.why}", width + 16)
     rotating = [one for one in devices if one.explanations and one.numgrps != (1,)]
@@ -383,6 +392,8 @@ def _rotations(judged: Judged, tried: int) -> Iterator[tuple[str, str]]:
         if one.revision in ROTATING:
             if one.explains:
                 text = "explained by " + " and ".join(offsets_text(of, tried) for of in one.offsets)
+            elif set(judged.revisions) & set(FIXED):
+                continue
             else:
                 text = f"by none (at most {one.matched} of {one.total} masks)"
             said.setdefault(text, []).append(one.revision)
@@ -396,9 +407,9 @@ def _details(comparison: Comparison) -> Iterator[str]:
         where = f"  {row.name or f'irq {row.irq}'} (irq {row.irq})"
         if row.match is False:
             predicted = str(row.predicted) or "none"
-            yield from _fold(f"{where}: mask {row.affinity}, predicted {predicted}")
+            yield f"{where}: mask {row.affinity}, predicted {predicted}"
         if row.odd:
-            yield from _fold(f"{where}: effective {row.effective}, {row.effective_why}")
+            yield f"{where}: effective {row.effective}, {row.effective_why}"
 
 
 def _effective_lines(comparison: Comparison) -> Iterator[str]:
@@ -425,7 +436,17 @@ def _effective_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _fold(text: str, indent: int = 4) -> list[str]:
-    return wrap(text, WIDTH, subsequent_indent=" " * indent, drop_whitespace=True)
+    """Break a line at blanks, and cpulists behind their commas."""
+    lines = [""]
+    for piece in re.split(r"(?<= )|(?<=,)(?=[0-9])", text):
+        while lines[-1].strip() and len(lines[-1]) + len(piece.rstrip()) > WIDTH:
+            lines.append(" " * indent)
+        lines[-1] += piece
+        while len(lines[-1].rstrip()) > WIDTH:
+            # A name that somebody made up, longer than a line.
+            lines[-1], rest = lines[-1][:WIDTH], lines[-1][WIDTH:]
+            lines.append(" " * indent + rest)
+    return [line.rstrip() for line in lines]
 
 
 def _count(number: int, noun: str) -> str:
@@ -433,7 +454,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def machine_from_capture(
-    loaded: Loaded, *, name: str = "capture", irqchip: str | None = None
+    source: Comparison | Loaded, *, name: str = "capture", irqchip: str | None = None
 ) -> Machine:
     r"""Make a `Machine` of what was loaded, with the devices that call `group_cpus_evenly`.
 
@@ -442,8 +463,8 @@ def machine_from_capture(
 
     Parameters
     ----------
-    loaded : Loaded
-        With a topology.
+    source : Comparison or Loaded
+        The machine.
     name : str
         What the machine is called.
     irqchip : str, optional
@@ -462,13 +483,13 @@ def machine_from_capture(
     >>> machine_from_capture(loaded, irqchip="x86").devices
     (Device(name='nvme0', kind='nvme', io_queues=2, write_queues=0, poll_queues=0),)
     """
-    comparison = compare(loaded, search_offsets=0)
+    comparison = source if isinstance(source, Comparison) else compare(source, search_offsets=0)
+    loaded = comparison.loaded
     chip = irqchip or irqchip_of(loaded)
     if chip is None:
         raise RequestError(
             f"irqchip of {loaded.arch or 'an unknown architecture'}: not known, pass irqchip="
         )
-    assert loaded.topology is not None  # compare() checks
     # Loop devices exist before disks are probed; in which order is not known from outside.
     loops = (disk for disk in loaded.queue_maps if re.fullmatch("loop[0-9]+", disk))
     devices = [Device(disk, "loop") for disk in sorted(loops, key=natural)]
@@ -482,10 +503,10 @@ def machine_from_capture(
     notes = f"without {', '.join(left_out)}, which spread in another way" if left_out else ""
     return Machine(
         name,
-        f"{len(loaded.topology.possible)} CPUs, {loaded.arch or 'unknown architecture'}",
+        f"{len(comparison.topology.possible)} CPUs, {loaded.arch or 'unknown architecture'}",
         "arm64" if chip != "x86" else "x86_64",
         chip,
-        loaded.topology,
+        comparison.topology,
         tuple(devices),
         f"loaded; kernel {loaded.kernel or 'not told'}",
         notes,
@@ -509,6 +530,43 @@ def _as_device(
         poll = min(poll, max(0, len(found.maps) - sum(numgrps)))
     write = numgrps[0] if len(numgrps) > 1 else 0
     return Device(found.name, "nvme", sum(numgrps) + poll, write, poll)
+
+
+def as_found(comparison: Comparison, *, irqchip: str | None = None) -> Run:
+    """Give the managed interrupts as they were found as a `Run`, for pictures and figures.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The machine.
+    irqchip : str, optional
+        A name in `IRQCHIPS`; the machine's own when left out.
+
+    Returns
+    -------
+    Run
+        Its masks and effective CPUs are those that were found, not computed.
+    """
+    online = comparison.topology.online
+    revision = get_revision(comparison.expected or "cluster")
+    calls, interrupts = [], []
+    for judged in comparison.devices:
+        name = judged.found.name
+        if not judged.calls_grouping:
+            continue
+        for kind, numgrps in zip(("default", "read"), judged.numgrps, strict=False):
+            grouping = group_cpus_evenly(comparison.topology, numgrps, revision=revision)
+            calls.append(Call(name, kind, numgrps, False, 0, grouping))
+        for at, row in enumerate((row for row in judged.rows if row.managed), start=1):
+            if row.affinity is None:
+                continue
+            cpu = row.effective.first if row.effective and row.affinity & online else None
+            queue = at if row.queue is None else row.queue
+            interrupts.append(Interrupt(name, queue, row.kind, row.affinity, cpu, 0))
+    machine = machine_from_capture(comparison, name="as found", irqchip=irqchip)
+    return Run(
+        machine, revision, machine.irqchip, "as found", 0, 0, tuple(calls), tuple(interrupts), ()
+    )
 
 
 def what_if(
@@ -551,7 +609,7 @@ def what_if(
     {0: 2, 1: 2, 2: 2, 3: 3}
     """
     loaded = source.loaded if isinstance(source, Comparison) else source
-    machine = machine_from_capture(loaded, irqchip=irqchip)
+    machine = machine_from_capture(source, irqchip=irqchip)
     if devices is not None or queues is not None:
         if all(device.kind == "loop" for device in machine.devices):
             drive = Device("nvme0", "nvme", queues or len(machine.topology.possible))

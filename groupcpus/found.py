@@ -207,6 +207,7 @@ def _device(key: str, heap: _Heap, loaded: Loaded) -> FoundDevice:
     own = [device for device, queue, is_queue in parsed if is_queue or queue is not None]
     name = heap.name or next(iter(own), None) or (parsed[0][0] if parsed else key)
     driver = heap.driver
+    name = name.removeprefix(f"{driver}-")
     is_virtio = any(found and found[2].startswith("req") for found in map(_VIRTIO.fullmatch, names))
     if driver == "nvme" or _NVME.match(f"{name}q0"):
         kind = "nvme"

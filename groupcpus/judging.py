@@ -394,14 +394,16 @@ class Judge:
             offset = ""
             if (of := best.offsets) != (None,) * len(of):
                 shown = " and ".join(offsets_text(one, self.search_offsets) for one in of)
-                offset = f" with the counter at {shown}"
-            text = f"{total} of {total} masks of {best.revision}{offset}{note}"
+                offset = f" of {best.revision} with the counter at {shown}"
+            text = f"{total} of {total} masks{offset}{note}"
             if old:
                 text += f"; kernel {release} deals so in irq_build_affinity_masks()"
             elif self.expected and self.expected not in revisions:
                 text += f"; but kernel {release} should have {self.expected}"
             return "follows", text
         text = f"{best.matched} of {total} masks are those of {best.revision}, the closest{note}"
+        if not best.matched:
+            text = f"none of its {total} masks is as any revision has it{note}"
         if old:
             return "older kernel", f"{release} has no group_cpus_evenly() (6.3 on); {text}"
         return "differs", f"{text}; {self._partition(hypothesis)}"

@@ -3,13 +3,18 @@
 
 from groupcpus.capture import FLAGS, FORMAT, VERSION
 from groupcpus.cpuset import CpuSet
-from groupcpus.topology import Topology
 
 CLASSES = {"nvme": "0x010802", "virtio_blk": "0x010000", "net": "0x020000"}
 
 
+def distinct(sets):
+    return list(dict.fromkeys(map(str, sets)))
+
+
 def capture(topology, *, arch="x86_64", kernel="6.12.9", **more):
     """Give a capture without interrupts; `more` sets its other fields."""
+    # CPUs without siblings are told alone, offline ones not at all.
+    told = topology.online
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -26,11 +31,11 @@ def capture(topology, *, arch="x86_64", kernel="6.12.9", **more):
             "online_nodes": None,
             "cpu_node": {},
             "distances": {},
-            "siblings": [str(cpus) for cpus in topology.siblings],
+            "siblings": distinct(topology.siblings_of(cpu) for cpu in told),
             "clusters": [str(cpus) for cpus in topology.clusters],
             "cluster_source": "cluster_cpus_list",
             "no_cluster": str(topology.no_cluster),
-            "untold": "",
+            "untold": str(topology.present - told),
         },
         "cmdline": [],
         "nvme": {},
@@ -103,7 +108,3 @@ def of_recording(recording, *, rebind=False):
             }
         )
     return document
-
-
-def uniform(**shape):
-    return Topology.uniform(**shape)
