@@ -24,6 +24,7 @@ from groupcpus.errors import GroupCpusError, RequestError
 from groupcpus.found import find_devices, irqchip_of
 from groupcpus.grouping import group_cpus_evenly
 from groupcpus.irqchip import make_irqchip
+from groupcpus.machines import data_dir
 from groupcpus.mana import cpumask_local_spread, irq_setup
 from groupcpus.replay import load_recording, recording_names
 from groupcpus.revisions import REVISIONS
@@ -837,3 +838,42 @@ def test_all_verdicts_are_explained():
         "differs",
         "not told",
     }
+
+
+# --- the captures that ship
+
+
+CAPTURES = {
+    "x86-24cpu-2nodes-2nvme-3net-7.3": "x86-24cpu-2nodes-8-16-smt2-cluster4-9+13-7.3",
+    "x86-5of8cpu-online-1nvme-7.3": "x86-5of8cpu-online-1node-1x3-7.3",
+    "x86-8cpu-isolcpus-managed-2nvme-6.12": "x86-8cpu-2nodes-smt2-isolcpus-managed-2x3-6.12",
+}
+
+
+def test_captures_are_of_the_recordings_that_their_readme_names():
+    folder = data_dir() / "captures"
+    assert {path.stem for path in folder.glob("*.json")} == set(CAPTURES)
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    for name, recording in CAPTURES.items():
+        assert f"| `{name}` | `{recording}` |" in readme
+        shipped = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        made = of_recording(load_recording(recording))
+        for document in (shipped, made):
+            document["devices"] = [one for one in document["devices"] if one["driver"] == "nvme"]
+            document["interrupts"] = [
+                one for one in document["interrupts"] if one["actions"][0].startswith("nvme")
+            ]
+        assert shipped == made
+
+
+def test_verdicts_on_the_capture_with_network_cards():
+    path = data_dir() / "captures" / "x86-24cpu-2nodes-2nvme-3net-7.3.json"
+    comparison = compare(load(path), search_offsets=0)
+    assert {judged.found.name: judged.verdict for judged in comparison.devices} == {
+        "nvme0": "follows",
+        "nvme1": "follows",
+        "enp5s0": "other function",
+        "enp6s0f0": "moved",
+        "virtio0": "not managed",
+    }
+    assert comparison["nvme0"].revisions == ("cluster",)
