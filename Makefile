@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+LITE_VENV ?= .venv-lite
 # More options for JupyterLab, Voilà and pytest, e.g. `make lab LAB_FLAGS=--no-browser`.
 LAB_FLAGS ?=
 VOILA_FLAGS ?=
@@ -10,7 +11,8 @@ PYTEST_FLAGS ?= -n auto
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.groupcpus-installed
-CHECKED := groupcpus tests tools notebooks dashboard $(wildcard benchmarks)
+LITE_STAMP := $(LITE_VENV)/.groupcpus-installed
+CHECKED := groupcpus tests tools notebooks dashboard lite $(wildcard benchmarks)
 
 # `make NEWEST=1 …` takes the newest versions that pyproject.toml allows instead of the lock's.
 ifdef NEWEST
@@ -22,10 +24,10 @@ endif
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks site dashboard lint bench fuzz lock clean
+.PHONY: help lab test notebooks site dashboard lite test-lite lint bench fuzz lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 18
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 18
 
 lab: $(STAMP)  ## open JupyterLab on the first notebook
 	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00-start-here.ipynb
@@ -43,6 +45,12 @@ dashboard: $(STAMP)  ## open the explorer as a page of its own, without code
 	JUPYTER_PATH=$(CURDIR)/dashboard $(BIN)/voila dashboard/explorer.ipynb --template=offline \
 		--Voila.ip=127.0.0.1 $(VOILA_FLAGS)
 
+lite: $(LITE_STAMP)  ## build in _lite a JupyterLab that runs in the reader's browser
+	$(LITE_VENV)/bin/python tools/lite.py
+
+test-lite: lite $(STAMP)  ## run that one in Chromium without a network (needs npm; a minute or two)
+	GROUPCPUS_BROWSER=required GROUPCPUS_LITE=_lite $(BIN)/python -m pytest tests/test_lite.py
+
 lint: $(STAMP)  ## check formatting, style and types
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
@@ -55,14 +63,17 @@ fuzz: $(STAMP)  ## feed every parser with 20,000 damaged and made-up inputs
 	$(BIN)/python tests/fuzz.py --inputs 20000
 
 # The lock names no registry and holds for every supported Python and system.
-lock: $(STAMP)  ## renew requirements.lock from pyproject.toml
+lock: $(STAMP)  ## renew the locks from pyproject.toml
 	$(BIN)/python -m pip install --quiet 'uv<1'
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
 		--extra dashboard --extra lab --extra site --extra sweep --extra test pyproject.toml \
 		--output-file requirements.lock
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
+		--extra lite --constraint requirements.lock pyproject.toml \
+		--output-file requirements-lite.lock
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) _site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(LITE_VENV) _site _lite dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml requirements.lock
@@ -71,4 +82,10 @@ $(STAMP): pyproject.toml requirements.lock
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) (once; about a minute) …"
 	@$(INSTALL)
+	@touch $@
+
+# Apart, since JupyterLab in $(VENV) would load what belongs to the one in the browser.
+$(LITE_STAMP): pyproject.toml requirements-lite.lock
+	@test -x $(LITE_VENV)/bin/pip || $(PYTHON) -m venv $(LITE_VENV)
+	@$(LITE_VENV)/bin/python -m pip install --quiet --requirement requirements-lite.lock
 	@touch $@

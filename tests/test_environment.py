@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""environment.yml, requirements.lock and pyproject.toml must ask for the same things."""
+"""environment.yml, the locks and pyproject.toml must ask for the same things."""
 
 import re
 import tomllib
@@ -14,8 +14,10 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
-LOCK = (ROOT / "requirements.lock").read_text()
-LOCKED = ("dashboard", "lab", "site", "sweep", "test")  # what the Makefile installs
+LOCKS = {  # the extras that the Makefile installs from each
+    "requirements.lock": ("dashboard", "lab", "site", "sweep", "test"),
+    "requirements-lite.lock": ("lite",),
+}
 # conda-forge splits the Qt parts off these packages.
 CONDA_NAMES = {"matplotlib-base": "matplotlib", "seaborn-base": "seaborn"}
 
@@ -29,9 +31,10 @@ def wanted(*extras: str) -> dict[str, SpecifierSet]:
     return {canonicalize_name(req.name): req.specifier for req in requirements}
 
 
-def locked() -> list[Requirement]:
-    """Return the pins of requirements.lock."""
-    return [Requirement(line) for line in LOCK.splitlines() if re.match(r"\w", line)]
+def locked(lock: str) -> list[Requirement]:
+    """Return the pins of a lock."""
+    lines = (ROOT / lock).read_text().splitlines()
+    return [Requirement(line) for line in lines if re.match(r"\w", line)]
 
 
 def test_conda_environment_asks_for_what_the_package_its_lab_and_its_dashboard_ask_for():
@@ -47,14 +50,29 @@ def test_conda_environment_takes_conda_forge_alone_and_installs_this_package():
     assert CONDA["dependencies"][-1] == {"pip": ["-e ."]}
 
 
-@pytest.mark.parametrize("name", sorted(wanted(*LOCKED)))
-def test_every_dependency_is_bounded_and_locked_within_its_bounds(name):
-    bounds = wanted(*LOCKED)[name]
+@pytest.mark.parametrize(
+    ("lock", "name"),
+    [(lock, name) for lock, extras in LOCKS.items() for name in sorted(wanted(*extras))],
+)
+def test_every_dependency_is_bounded_and_locked_within_its_bounds(lock, name):
+    bounds = wanted(*LOCKS[lock])[name]
     assert {spec.operator for spec in bounds} == {">=", "<"}
-    pins = [spec.version for req in locked() if req.name == name for spec in req.specifier]
-    assert pins, f"requirements.lock has no {name}: run `make lock`"
+    pins = [spec.version for req in locked(lock) if req.name == name for spec in req.specifier]
+    assert pins, f"{lock} has no {name}: run `make lock`"
     assert all(pin in bounds for pin in pins), f"{pins} is outside {bounds}: run `make lock`"
 
 
-def test_lock_names_no_address_and_no_path():
-    assert not re.search(r"://|^-|^\.|^/|@ ", LOCK, flags=re.MULTILINE)
+def test_every_extra_is_locked():
+    assert sorted(sum(LOCKS.values(), ())) == sorted(PROJECT["optional-dependencies"])
+
+
+def test_locks_do_not_contradict_each_other():
+    first, second = ({(req.name, str(req.specifier)) for req in locked(lock)} for lock in LOCKS)
+    both = {name for name, _ in first} & {name for name, _ in second}
+    assert both
+    assert {pin for pin in second if pin[0] in both} <= first
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_locks_name_no_address_and_no_path(lock):
+    assert not re.search(r"://|^-|^\.|^/|@ ", (ROOT / lock).read_text(), flags=re.MULTILINE)
