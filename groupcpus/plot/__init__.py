@@ -32,6 +32,7 @@ from groupcpus.plot.masks import (
     sharing,
 )
 from groupcpus.plot.replays import agreement, effective_grid
+from groupcpus.plot.sweeps import disk_losses, scores_by_family, shortfall, successive_calls
 from groupcpus.plot.words import glossary
 
 __all__ = [
@@ -52,12 +53,16 @@ __all__ = [
     "compare",
     "deal_frame",
     "deal_state",
+    "disk_losses",
     "distribution",
     "effective_grid",
     "glossary",
     "irqs_per_cpu",
     "nested_layout",
+    "scores_by_family",
     "sharing",
+    "shortfall",
+    "successive_calls",
     "to_png",
     "to_svg",
     "topology_graph",

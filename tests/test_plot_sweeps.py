@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Pictures of sweeps, rows of calls and losses: what is written and drawn in them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.patches import Rectangle
+
+from groupcpus import plot
+from groupcpus.grouping import group_cpus_evenly
+from groupcpus.latency import worst_disk_loss
+from groupcpus.simulate import simulate
+from groupcpus.sweep import sweep
+from groupcpus.topology import Topology
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def rectangles(ax):
+    return [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+
+
+def test_shortfall_counts_configurations_above_the_bound():
+    frame = sweep(
+        ["L96as_v4"],
+        devices=[1, 6],
+        queues=[30, 62],
+        revisions=["cluster", "rotate-tiled"],
+        workers=0,
+        progress=False,
+    )
+    ax = plot.shortfall(frame, "cluster")
+    short = frame[(frame["revision"] == "cluster") & (frame["greatest"] > frame["fair_bound"])]
+    assert short["queues"].tolist() == [62]
+    assert texts(ax) == ["0%\nof 2", "50%\nof 2"]
+    assert ax.get_title() == "cluster"
+    assert texts(plot.shortfall(frame, "rotate-tiled")) == ["0%\nof 2", "0%\nof 2"]
+
+
+@pytest.mark.parametrize("revision", ["cluster", "rotate-next", "rotate-tiled"])
+def test_successive_calls_count_first_cpus(revision):
+    topology = Topology.uniform(nodes=1, cpus_per_node=8, threads=1, cluster=0)
+    ax = plot.successive_calls(topology, [3, 3, 3], revision)
+    if revision == "cluster":
+        firsts = [mask.first for mask in group_cpus_evenly(topology, 3, revision=revision).masks]
+        assert texts(ax) == ["3" if cpu in firsts else "0" for cpu in range(8)]
+    assert sum(map(int, texts(ax))) == 9
+    # Every CPU is drawn in every row.
+    covered = sum(round(patch.get_width() + 0.1) for patch in rectangles(ax))
+    assert covered == 24
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "call 0: 3",
+        "call 1: 3",
+        "call 2: 3",
+    ]
+
+
+def test_successive_calls_take_the_counter_on():
+    """With a counter of groups, two calls for three stand where one for six does."""
+    topology = Topology.uniform(nodes=1, cpus_per_node=8, threads=1, cluster=0)
+    late = plot.successive_calls(topology, [3], "rotate-tiled", start=6)
+    both = plot.successive_calls(topology, [3, 3, 3], "rotate-tiled")
+    third = [patch.get_x() for patch in rectangles(both) if round(patch.get_y() + 0.4) == 2]
+    assert [patch.get_x() for patch in rectangles(late)] == third
+
+
+def test_scores_have_a_row_a_family_and_a_mark_a_revision():
+    table = pd.DataFrame(
+        {
+            "family": ["a", "a", "b", "b"],
+            "revision": ["cluster", "rotate-tiled"] * 2,
+            "share": [0.5, 1.0, 0.6, 0.9],
+        }
+    )
+    ax = plot.scores_by_family(table, "share", aim=0.95)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
+    lines = {line.get_label(): line for line in ax.lines}
+    assert np.asarray(lines["rotate-tiled"].get_xdata()).tolist() == [1.0, 0.9]
+    assert lines["cluster"].get_marker() != lines["rotate-tiled"].get_marker()
+    assert texts(ax) == ["aim 0.95"]
+
+
+def test_losses_are_those_of_the_model():
+    run = simulate("L96as_v4", revision="cluster")
+    ax = plot.disk_losses({"before": run}, 2, measured={"mail": 0.11})
+    (line,) = [line for line in ax.lines if line.get_label() == "before"]
+    load, loss = np.asarray(line.get_xdata())[10], np.asarray(line.get_ydata())[10]
+    assert loss == pytest.approx(worst_disk_loss(run, depth=2, service=load / 2))
+    assert texts(ax) == ["mail, measured elsewhere"]
+
+
+def test_axes_of_the_caller_are_used():
+    ax = plot.disk_losses({"before": simulate("L96as_v4", revision="cluster")}, 1)
+    assert plot.successive_calls(Topology.uniform(1, 4, 1, 0), [2], "cluster", ax) is ax
