@@ -19,7 +19,6 @@ ROOT = Path(__file__).resolve().parents[1]
 LITE = ROOT / "lite"
 # All of them pure Python; what they need beyond is in Pyodide's own kernel.
 PACKAGES = ("comm", "ipywidgets", "networkx")
-SHIPPED = ("machines", "claims.toml")
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
@@ -46,13 +45,9 @@ def engine_wheel(wheels: Path) -> None:
             ROOT / "groupcpus", copy / "groupcpus", ignore=shutil.ignore_patterns("__pycache__")
         )
         data = copy / "groupcpus" / "data"
-        data.mkdir()
-        for name in SHIPPED:
-            source = ROOT / "data" / name
-            if source.is_dir():
-                shutil.copytree(source, data / name)
-            else:
-                shutil.copy(source, data)
+        shutil.copytree(ROOT / "data" / "machines", data / "machines")
+        for path in (ROOT / "data").glob("*.toml"):
+            shutil.copy(path, data)
         pip("wheel", "--no-deps", "--wheel-dir", wheels, copy)
 
 
