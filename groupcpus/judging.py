@@ -489,6 +489,8 @@ class Judge:
             if verdict == "moved" and row.queue is not None:
                 usual = row.affinity in defaults
                 row = replace(row, why="as by default" if usual else "set after it was requested")
+            elif verdict == "other function" and row.queue is not None:
+                row = replace(row, why="as that function gives it")
             rows.append(row)
         return Judged(found, verdict, why, (), (), (), tuple(rows))
 

@@ -368,6 +368,7 @@ def test_other_function_cpumask_local_spread():
     judged = the_only(document)
     assert judged.verdict == "other function"
     assert judged.why == "cpumask_local_spread() outward from node 1, a CPU a queue"
+    assert {row.why for row in judged.rows} == {"as that function gives it"}
 
 
 def test_one_cpu_a_queue_is_not_taken_for_a_grouping():
