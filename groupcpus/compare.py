@@ -347,10 +347,12 @@ def _head(comparison: Comparison) -> Iterator[str]:
     expected = comparison.expected or "no revision known here"
     yield from _fold(
         f"{_count(len(topology.online), 'CPU')} online of {len(topology.possible)} possible, "
-        f"{_count(nodes, 'node')}, clusters: {loaded.cluster_source}; {loaded.arch or 'unknown'}, "
+        f"{_count(nodes, 'node')}, clusters: {loaded.cluster_source}; "
+        f"{loaded.arch or 'architecture not told'}, "
         f"irqchip {comparison.irqchip or 'not known'}; kernel {loaded.kernel or 'not told'}"
     )
-    yield from _fold(f"A kernel of this release should have {expected}." if loaded.kernel else "")
+    if loaded.kernel:
+        yield from _fold(f"A kernel of this release should have {expected}.")
     if loaded.cmdline:
         yield from _fold(f"Command line: {' '.join(loaded.cmdline)}")
     for note in loaded.notes:

@@ -23,6 +23,7 @@ def managed_loads(judged: Iterable[Judged], topology: Topology) -> dict[int, int
         for one in judged
         for row in one.rows
         if row.managed and row.effective and row.affinity and row.affinity & topology.online
+        if not row.shutdown
     )
     return {cpu: handled[cpu] for cpu in topology.online}
 
@@ -60,6 +61,8 @@ class EffectiveCpus:
         if not allowed:
             why = f"shut down, all of CPUs {row.affinity} are offline: {row.effective} is no error"
             return replace(row, effective_why=why)
+        if row.shutdown:
+            return replace(row, effective_why="shut down, says the kernel, since its CPUs went")
         if not row.effective <= allowed or len(row.effective) != 1:
             why = f"not one of CPUs {allowed}, the choice it had"
             return replace(row, effective_why=why, odd=True)
@@ -121,9 +124,10 @@ def find_order(
     """Look for an order of requests that gives the effective CPUs that were found."""
     devices = []
     for one in judged:
-        rows = [row for row in one.rows if row.managed and row.effective and row.affinity]
-        if len(rows) < sum(row.managed for row in one.rows):
-            return None
+        managed = [row for row in one.rows if row.managed and not row.shutdown]
+        rows = [row for row in managed if row.effective and row.affinity]
+        if len(rows) < len(managed):
+            return None  # not all is told
         if rows:
             # A recorded device has its admin queue's vector in front.
             devices.append(

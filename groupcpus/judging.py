@@ -102,6 +102,8 @@ class Row:
         As found.
     managed : bool
         Whether it is taken to be managed: the kernel owns its affinity.
+    shutdown : bool
+        Whether the kernel says that it is shut down (to root).
     why : str
         What there is to say of the mask; empty where it is as predicted.
     effective_why : str
@@ -119,6 +121,7 @@ class Row:
     predicted: CpuSet | None
     effective: CpuSet | None
     managed: bool
+    shutdown: bool = False
     why: str = ""
     effective_why: str = ""
     odd: bool = False
@@ -265,7 +268,7 @@ class Judge:
         if not managed:
             return  # a few single CPUs would fit some number of groups by chance
         for more in range(count + 1, min(possible, count + _MOST_GUESSES) + 1):
-            note = f"{more} masks were made, {count} of them for these queues"
+            note = f"{more} masks were made, these queues have the first {count}"
             yield guess(queues, (more,), note)
 
     def _best(
@@ -386,6 +389,11 @@ class Judge:
         if self._at_once(found):
             evidence = "; spread when they were allocated, as the nodes of the interrupts show"
         note = f"; {hypothesis.note}" if hypothesis.note else ""
+        if hypothesis.told < len(hypothesis.queues):
+            note += "; not all affinities are told"
+        polled = len(found.maps) - sum(hypothesis.numgrps)
+        if found.kind == "nvme" and polled > 0 and nvme_parameter(self.loaded, "poll_queues"):
+            note += f"; {polled} more to be polled, without interrupts"
         old = self.version is not None and self.version < (6, 3)
         release = self.loaded.kernel
         if revisions:
@@ -395,15 +403,15 @@ class Judge:
             if (of := best.offsets) != (None,) * len(of):
                 shown = " and ".join(offsets_text(one, self.search_offsets) for one in of)
                 offset = f" of {best.revision} with the counter at {shown}"
-            text = f"{total} of {total} masks{offset}{note}"
+            text = f"{total} of {_masks(total)}{offset}{note}"
             if old:
                 text += f"; kernel {release} deals so in irq_build_affinity_masks()"
             elif self.expected and self.expected not in revisions:
                 text += f"; but kernel {release} should have {self.expected}"
             return "follows", text
-        text = f"{best.matched} of {total} masks are those of {best.revision}, the closest{note}"
+        text = f"{best.matched} of {_masks(total)} as in {best.revision}, the closest{note}"
         if not best.matched:
-            text = f"none of its {total} masks is as any revision has it{note}"
+            text = f"none of {_masks(total)} as in any revision{note}"
         if old:
             return "older kernel", f"{release} has no group_cpus_evenly() (6.3 on); {text}"
         return "differs", f"{text}; {self._partition(hypothesis)}"
@@ -414,6 +422,8 @@ class Judge:
         twice = Counter(cpu for mask in masks for cpu in mask)
         shared = CpuSet(cpu for cpu, count in twice.items() if count > 1)
         left = self.topology.possible - CpuSet(twice)
+        if sum(hypothesis.numgrps) > hypothesis.told:
+            left = CpuSet()  # they may be in masks that were not told
         if len(hypothesis.numgrps) == 1 and (shared or left):
             parts = [f"CPUs {shared} are in several masks"] if shared else []
             parts += [f"CPUs {left} are in none"] if left else []
@@ -508,6 +518,7 @@ class Judge:
             predicted,
             told.effective,
             managed,
+            told.shutdown is True,
         )
         if row.match is False:
             return replace(row, why="another mask than predicted")
@@ -531,6 +542,10 @@ def _first_number(found: FoundDevice, most: int) -> int | None:
         return None
     fits = all(first <= number < first + most for number in numbers if number is not None)
     return first if fits else None
+
+
+def _masks(count: int) -> str:
+    return "1 mask" if count == 1 else f"{count} masks"
 
 
 def expected_revision(version: tuple[int, int] | None) -> str | None:

@@ -133,7 +133,9 @@ def test_write_queues_make_two_calls():
 
 def test_a_poll_queue_has_no_interrupt_and_is_kept_in_the_machine():
     document = of_recording(load_recording("x86-8cpu-4nodes-1x3-poll1-7.3"))
-    assert the_only(document).numgrps == (2,)
+    judged = the_only(document)
+    assert judged.numgrps == (2,)
+    assert judged.why == "2 of 2 masks; 1 more to be polled, without interrupts"
     machine = machine_from_capture(load(json.dumps(document)))
     assert machine.devices == (Device("nvme0", "nvme", 3, 0, 1),)
 
@@ -246,7 +248,7 @@ def test_fewer_queues_than_masks():
     masks = masks_of(TWO_NODES, 6)[:4]
     judged = the_only(with_nvme(TWO_NODES, masks))
     assert (judged.verdict, judged.numgrps) == ("follows", (6,))
-    assert "6 masks were made, 4 of them for these queues" in judged.why
+    assert "6 masks were made, these queues have the first 4" in judged.why
 
 
 def test_a_queue_that_was_not_told_leaves_the_others_in_place():
@@ -334,6 +336,36 @@ def test_not_managed_says_the_kernel():
     assert "the kernel says so itself" in judged.why
 
 
+def test_managed_says_the_kernel():
+    """Then a driver need not be known, and no name tells what is a queue's."""
+    vectors = [
+        (f"card0-msix{at}", mask, mask.first) for at, mask in enumerate(masks_of(TWO_NODES, 6)[:3])
+    ]
+    verdicts = {}
+    for managed in (lambda name: True, None):
+        document = capture(TWO_NODES, kernel="7.3.0")
+        add_device(document, "card0", SLOT, vectors, driver="card", managed=managed)
+        verdicts[bool(managed)] = the_only(document).verdict
+    assert verdicts == {True: "follows", False: "moved"}
+
+
+def test_shut_down_says_the_kernel():
+    document = with_nvme(TWO_NODES, masks_of(TWO_NODES, 4))
+    document["interrupts"][2]["shutdown"] = True
+    comparison = compared(document)
+    row = comparison["nvme0"].rows[2]
+    assert row.effective_why == "shut down, says the kernel, since its CPUs went"
+    assert sum(comparison.loads.values()) == 3
+
+
+def test_missing_queues_are_no_evidence_against_a_grouping():
+    document = with_nvme(TWO_NODES, [CpuSet("0-4"), CpuSet("5-9"), CpuSet("10-15")])
+    del document["interrupts"][2]
+    judged = the_only(document)
+    assert judged.verdict == "differs"
+    assert "are in none" not in judged.why
+
+
 def test_vector_0_of_a_disk_is_not_managed():
     judged = the_only(with_nvme(TWO_NODES, masks_of(TWO_NODES, 4)))
     admin = judged.rows[0]
@@ -417,7 +449,7 @@ def test_older_kernel(kernel):
     judged = the_only(with_nvme(TWO_NODES, masks, kernel=kernel))
     assert judged.verdict == "older kernel"
     assert judged.why.startswith(
-        f"{kernel} has no group_cpus_evenly() (6.3 on); none of its 4 masks"
+        f"{kernel} has no group_cpus_evenly() (6.3 on); none of 4 masks as in"
     )
     assert [row.match for row in judged.rows[1:]] == [False] * 4
 
