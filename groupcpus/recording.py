@@ -340,7 +340,7 @@ def revision_of_release(release: str) -> Revision:
     Raises
     ------
     RequestError
-        If the release is older than 5.5, which allotted vectors to nodes in another way, or is no
+        If the release is older than 5.4, which allotted vectors to nodes in another way, or is no
         release at all.
 
     Examples
@@ -350,8 +350,8 @@ def revision_of_release(release: str) -> Revision:
     """
     match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})(?![0-9])", release)
     version = (int(match[1]), int(match[2])) if match else (0, 0)
-    if version < (5, 5):
-        raise RequestError(f"kernel {_brief(release)}: expected a release from 5.5 on")
+    if version < (5, 4):
+        raise RequestError(f"kernel {_brief(release)}: expected a release from 5.4 on")
     if version >= (7, 0):
         return REVISIONS["cluster"]
     return REVISIONS["numa" if version >= (6, 9) else "numa-single-pop"]
