@@ -109,8 +109,9 @@ class Explorer(controls.Panel):
             tooltip="Offer the picture, the interrupts and the text as files",
         )
         button.on_click(lambda _: self.export())
-        columns = [_CHOICES, *controls.COLUMNS, list(CUSTOM_CONTROLS), ["state"]]
-        super().__init__(inputs, columns, [widgets.HBox([button, self._exports])])
+        columns = [_CHOICES, *controls.COLUMNS, list(CUSTOM_CONTROLS)]
+        downloads = widgets.HBox([button, self._exports])
+        super().__init__(inputs, columns, [inputs["state"], downloads])
 
     def runs(self) -> tuple[Run, Run]:
         """Simulate what the controls ask for: before and after.
@@ -244,7 +245,9 @@ class Explorer(controls.Panel):
         nodes, cpus, threads, cluster = (
             value[name] for name in ("nodes", "cpus", "threads", "cluster")
         )
-        return _document(Topology.uniform(nodes, cpus, threads, cluster))
+        if cluster % threads or cpus % cluster:
+            return _document(Topology.uniform(nodes, cpus, threads, cluster))
+        return f"node:{nodes} cluster:{cpus // cluster} core:{cluster // threads} pu:{threads}"
 
     def _apply(self, state: Mapping[str, str]) -> None:
         """Set all controls to a state, or none of them if it cannot be."""
@@ -324,26 +327,26 @@ def _control_value(control: Any, key: str, value: str, most_queues: int) -> Any:
 
 def _machine_controls(machine: Machine) -> dict[str, Any]:
     """Make the inputs that choose what is shown and of which machine."""
-    narrow = widgets.Layout(width="20em")
-    wide = widgets.Layout(width="44em")
     names = list(dict.fromkeys([machine.name, *machine_names(), CUSTOM]))
     presets = [("claims ...", "")] + [(preset.label, preset.state) for preset in load_presets()]
 
     def number(label: str, most: int, value: int) -> widgets.BoundedIntText:
         return widgets.BoundedIntText(
-            description=label, min=1, max=most, value=value, layout=narrow
+            description=label, min=1, max=most, value=value, layout=_narrow()
         )
 
     return {
         "machine": widgets.Dropdown(
-            description="machine", options=names, value=machine.name, layout=narrow
+            description="machine", options=names, value=machine.name, layout=_narrow()
         ),
-        "preset": widgets.Dropdown(description="preset", options=presets, value="", layout=narrow),
+        "preset": widgets.Dropdown(
+            description="preset", options=presets, value="", layout=_narrow()
+        ),
         "picture": widgets.Dropdown(
-            description="picture", options=list(PICTURES), value="bars", layout=narrow
+            description="picture", options=list(PICTURES), value="bars", layout=_narrow()
         ),
         "nodes": number("nodes", 64, 2),
-        "cpus": number("CPUs a node", 1024, 24),
+        "cpus": number("CPUs/node", 1024, 24),
         "threads": number("threads", 8, 2),
         "cluster": number("in a cluster", 1024, 2),
         "topology": widgets.Textarea(
@@ -356,9 +359,14 @@ def _machine_controls(machine: Machine) -> dict[str, Any]:
             description="state",
             placeholder="paste a line from a mail to get back to what it shows",
             continuous_update=False,
-            layout=wide,
+            layout=widgets.Layout(width="100%"),
         ),
     }
+
+
+def _narrow() -> widgets.Layout:
+    # One each: those of a custom machine are hidden by theirs.
+    return widgets.Layout(width="20em")
 
 
 class Stepper(Panel):

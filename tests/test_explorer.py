@@ -76,7 +76,8 @@ def test_a_wrong_topology_is_said_and_the_last_picture_stays(panel, text):
 
 
 def test_numbers_of_a_custom_machine_show_only_for_one(panel):
-    assert all(panel.controls[name].layout.display == "none" for name in panels.CUSTOM_CONTROLS)
+    hidden = [name for name, c in panel.controls.items() if c.layout.display == "none"]
+    assert hidden == list(panels.CUSTOM_CONTROLS)
     panel.controls["machine"].value = "custom"
     assert all(panel.controls[name].layout.display is None for name in panels.CUSTOM_CONTROLS)
 
@@ -84,7 +85,12 @@ def test_numbers_of_a_custom_machine_show_only_for_one(panel):
 @pytest.mark.parametrize("preset", load_presets(), ids=lambda preset: preset.claim)
 def test_every_preset_can_be_shown_in_one_redraw(panel, preset, monkeypatch):
     drawn = []
-    monkeypatch.setattr(Picture, "png", lambda self: drawn.append(self) or b"PNG")
+
+    def count(picture: Picture) -> bytes:
+        drawn.append(picture)
+        return b"PNG"
+
+    monkeypatch.setattr(Picture, "png", count)
     panel.controls["preset"].value = preset.state
     assert panel.error == ""
     assert len(drawn) == 1

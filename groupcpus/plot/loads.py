@@ -10,10 +10,12 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 from groupcpus.plot.base import (
@@ -129,8 +131,8 @@ class _Bars:
             ncols=2,
         )
         sns.despine(ax=ax)
-        self.moving: list[Artist] = [ax.yaxis, self.bars, self.hot, self.line, self.label]
-        self.moving.append(self.title)
+        self.moving: list[Artist] = [self.bars, self.hot, self.line]
+        self.words: list[Text | Axis] = [ax.yaxis, self.label, self.title]
 
     def _name_nodes(self, topology: Topology) -> None:
         """Mark where one node's CPUs end, name every node, and number every few CPUs."""
@@ -238,7 +240,12 @@ class _Heat:
     def moving(self) -> list[Artist]:
         """What `show` changes."""
         cells = [self.mesh, *self.borders, self.hot]
-        return [*cells, *self.numbers.lines, self.title, self.ramp.yaxis]
+        return [*cells, *self.numbers.lines]
+
+    @property
+    def words(self) -> list[Text | Axis]:
+        """The same, of letters."""
+        return [self.title, self.ramp.yaxis]
 
     def show(self, run: Run, top: int = 0, when: str = "") -> None:
         """Show a run of a machine with the same CPUs."""
@@ -333,6 +340,7 @@ class Comparison(Picture):
         self.loads[0].show(before, top, f"{self.labels[0]}, ")
         self.loads[1].show(after, top, f"{self.labels[1]}, ")
         self.moving = [artist for loads in self.loads for artist in loads.moving]
+        self.words = [word for loads in self.loads for word in loads.words]
 
 
 def compare(before: Run, after: Run, labels: tuple[str, str] = ("before", "after")) -> Figure:
@@ -400,7 +408,10 @@ def distribution(
             best, 1.0, f" best possible max: {best}", transform=ax.get_xaxis_transform(), fontsize=8
         )
     ax.set_ylabel("CPUs")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    # From 0 on: a single count would have the whole width, and ticks between whole numbers.
+    most = max(max(run.best, *run.counts.values()) for run in runs)
+    ax.set_xlim(-0.6, most + 0.6)
     sns.despine(ax=ax)
     return ax
 

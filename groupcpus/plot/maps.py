@@ -360,7 +360,12 @@ class Map:
     @property
     def moving(self) -> list[Artist]:
         """What `show` changes from one run to another."""
-        return [self.marks, *self.numbers.lines, self.heading, *self.labels.values()]
+        return [self.marks, *self.numbers.lines]
+
+    @property
+    def words(self) -> list[Text]:
+        """The same, of letters."""
+        return [self.heading, *self.labels.values()]
 
     def show(
         self,

@@ -142,7 +142,7 @@ class _Matrix:
     @property
     def moving(self) -> list[Artist]:
         """What `show` changes as long as `rows` stay the same."""
-        return [self.image, self.borders, *self.edges, self.marks, self.single, self.title]
+        return [self.image, self.borders, *self.edges, self.marks, self.single]
 
     def show(self, run: Run, device: str | None = None, when: str = "") -> None:
         """Show a run of a machine with the same CPUs."""
@@ -312,6 +312,7 @@ class MatrixComparison(Picture):
         if rows != [matrix.rows for matrix in self.matrices]:
             self.settle()
         self.moving = [artist for matrix in self.matrices for artist in matrix.moving]
+        self.words = [matrix.title for matrix in self.matrices]
 
 
 class SharingComparison(Picture):
@@ -360,3 +361,4 @@ class MapComparison(Picture):
                 heading=f"{when}, {run.revision.name}: max {most} (best possible {run.best})",
             )
         self.moving = [artist for drawn in self.maps for artist in drawn.moving]
+        self.words = [word for drawn in self.maps for word in drawn.words]
