@@ -24,9 +24,9 @@ from groupcpus.found import (
     irqchip_of,
     natural,
     nvme_parameter,
-    release_version,
 )
 from groupcpus.grouping import group_cpus_evenly
+from groupcpus.interleaving import Interleaving
 from groupcpus.judging import (
     FIXED,
     OFFSETS,
@@ -40,7 +40,6 @@ from groupcpus.judging import (
     offsets_text,
 )
 from groupcpus.machines import Machine
-from groupcpus.replay import Interleaving
 from groupcpus.revisions import get_revision
 from groupcpus.simulate import Call, Interrupt, Run, simulate
 from groupcpus.sources import Interrupt as ToldInterrupt
@@ -618,5 +617,5 @@ def what_if(
             machine = replace(machine, devices=(*machine.devices, drive))
         machine = machine.with_devices(count=devices, io_queues=queues)
     if revision is None:
-        revision = expected_revision(release_version(loaded.kernel)) or "cluster"
+        revision = expected_revision(loaded.kernel) or "cluster"
     return simulate(machine, revision=revision, irqchip=irqchip, **more)

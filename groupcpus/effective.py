@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from groupcpus.cpuset import CpuSet
+from groupcpus.interleaving import Interleaving, find_interleaving
 from groupcpus.irqchip import make_irqchip
 from groupcpus.judging import Judged, Row
-from groupcpus.replay import Interleaving, RecordedDevice, find_interleaving
+from groupcpus.recording import RecordedDevice
 from groupcpus.topology import Topology
 
 __all__ = ["EffectiveCpus", "find_order", "managed_loads"]

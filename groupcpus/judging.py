@@ -8,10 +8,10 @@ from functools import partial
 
 from groupcpus.cpuset import CpuSet
 from groupcpus.devices import Device
-from groupcpus.errors import CpuListError
+from groupcpus.errors import CpuListError, RequestError
 from groupcpus.found import FoundDevice, Vector, nvme_parameter, release_version
 from groupcpus.grouping import group_cpus_evenly
-from groupcpus.replay import isolated_cpus
+from groupcpus.recording import isolated_cpus, revision_of_release
 from groupcpus.revisions import REVISIONS
 from groupcpus.sources import Loaded
 from groupcpus.spreading import MOST_PRE_VECTORS, other_function
@@ -201,7 +201,7 @@ class Judge:
         self.topology = topology
         self.search_offsets = search_offsets
         self.version = release_version(loaded.kernel)
-        self.expected = expected_revision(self.version)
+        self.expected = expected_revision(loaded.kernel)
         self.isolated, _ = isolated_cpus(" ".join(loaded.cmdline), topology.possible)
         self.cache: dict[tuple[str, int], list[tuple[int, ...]]] = {}
 
@@ -548,13 +548,12 @@ def _masks(count: int) -> str:
     return "1 mask" if count == 1 else f"{count} masks"
 
 
-def expected_revision(version: tuple[int, int] | None) -> str | None:
-    """Name the revision of a kernel release; before 5.4 vectors were allotted in another way."""
-    if version is None or version < (5, 4):
+def expected_revision(release: str | None) -> str | None:
+    """Name the revision of a kernel release; None if it is not told, or has none known here."""
+    try:
+        return revision_of_release(release or "").name
+    except RequestError:
         return None
-    if version >= (7, 0):
-        return "cluster"
-    return "numa" if version >= (6, 9) else "numa-single-pop"
 
 
 def offsets_text(offsets: Sequence[int] | None, tried: int) -> str:

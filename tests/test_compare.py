@@ -26,7 +26,7 @@ from groupcpus.grouping import group_cpus_evenly
 from groupcpus.irqchip import make_irqchip
 from groupcpus.machines import data_dir
 from groupcpus.mana import cpumask_local_spread, irq_setup
-from groupcpus.replay import load_recording, recording_names
+from groupcpus.recording import load_recording, recording_names
 from groupcpus.revisions import REVISIONS
 from groupcpus.sources import load
 from groupcpus.topology import Topology
