@@ -57,3 +57,20 @@ def test_an_absent_cpu_shows_its_group_be_it_the_first_too():
     shown = set(plot.written(ax).values())
     assert {"0", "1", "2", "3", "4"} <= shown
     assert not shown & {"abs", "off"}
+
+
+def test_a_strip_has_a_frame_a_decision_and_says_which_are_left_out():
+    topology = MACHINES["two nodes"]
+    _, steps = explain(topology, 3, revision="cluster")
+    frames = plot.deal_strip(topology, steps).axes
+    assert len(frames) == len(steps)
+    assert all(
+        ax.get_title(loc="left").startswith(f"{at} of {len(steps)} - ")
+        for at, ax in enumerate(frames, start=1)
+    )
+    assert list(plot.written(frames[-1]).values()).count("0") == 8 + 1
+
+    many = Topology.uniform(nodes=2, cpus_per_node=16)
+    _, steps = explain(many, 32, revision="cluster")
+    titles = [ax.get_title(loc="left") for ax in plot.deal_strip(many, steps).axes]
+    assert [title.split()[0] for title in titles] == [*map(str, range(1, 24)), str(len(steps))]

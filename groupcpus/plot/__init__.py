@@ -7,7 +7,7 @@ never the only mark: counts are also numbers or heights, hot CPUs also hatched o
 """
 
 from groupcpus.plot.base import HOT, Picture, to_png, to_svg, written
-from groupcpus.plot.deals import DealPicture, DealState, deal_frame, deal_state
+from groupcpus.plot.deals import DealPicture, DealState, deal_frame, deal_state, deal_strip
 from groupcpus.plot.loads import (
     Comparison,
     DistributionComparison,
@@ -53,6 +53,7 @@ __all__ = [
     "compare",
     "deal_frame",
     "deal_state",
+    "deal_strip",
     "disk_losses",
     "distribution",
     "effective_grid",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from textwrap import fill
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from groupcpus.cpuset import CpuSet
 from groupcpus.grouping import (
@@ -19,6 +20,9 @@ from groupcpus.grouping import (
 )
 from groupcpus.plot.maps import Map
 from groupcpus.topology import Topology
+
+# Frames of a strip.
+MAX_FRAMES = 24
 
 
 @dataclass
@@ -127,7 +131,11 @@ class DealPicture:
         captions = {node: f", {count} of the groups" for node, count in state.node_groups.items()}
         self.map.show(groups=state.groups, focus=state.focus, captions=captions)
         title = f"{upto} of {len(steps)} - {state.sentence}"
-        wrapped = fill(title, 90, max_lines=3, placeholder=" ...")
+        # Letters of 9 points are about a twelfth of an inch wide.
+        figure = self.ax.get_figure(root=True)
+        assert figure is not None
+        room = figure.get_figwidth() * self.ax.get_position(original=True).width * 12
+        wrapped = fill(title, min(90, int(room)), max_lines=3, placeholder=" ...")
         self.ax.set_title(wrapped, fontsize=9, loc="left", x=0.01)
         return state
 
@@ -168,3 +176,47 @@ def deal_frame(
     picture = DealPicture(topology, ax)
     picture.show(steps, upto)
     return picture.ax
+
+
+def deal_strip(topology: Topology, steps: Sequence[Step], *, columns: int = 3) -> Figure:
+    """Draw a deal as a filmstrip, for pages without a slider: one frame a decision.
+
+    Parameters
+    ----------
+    topology : Topology
+        The machine that was explained.
+    steps : sequence of Step
+        All records.
+    columns : int
+        Frames in a row.
+
+    Returns
+    -------
+    Figure
+        At most 24 frames: of longer deals the first 23 decisions and the last; the numbers in
+        the titles tell.
+
+    Examples
+    --------
+    >>> from groupcpus.grouping import explain
+    >>> machine = Topology.uniform(nodes=1, cpus_per_node=6, threads=2, cluster=4)
+    >>> _, steps = explain(machine, 2, revision="cluster")
+    >>> [ax.get_title(loc="left")[:6] for ax in deal_strip(machine, steps).axes]
+    ['1 of 6', '2 of 6', '3 of 6', '4 of 6', '5 of 6', '6 of 6']
+    """
+    frames = list(range(1, len(steps) + 1))
+    if len(frames) > MAX_FRAMES:
+        frames = [*frames[: MAX_FRAMES - 1], len(steps)]
+    rows = -(-len(frames) // columns)
+    # Wide and low machines need less height.
+    shape = Map(topology, headed=False, told=False).ax.get_figure(root=True)
+    assert shape is not None
+    width = 11 / columns
+    height = min(width * shape.get_figheight() / shape.get_figwidth(), 3) + 0.6
+    figure = Figure(figsize=(11, rows * height))
+    for at, upto in enumerate(frames):
+        row, column = divmod(at, columns)
+        left, bottom = column / columns, 1 - (row + 1) / rows
+        box = (left + 0.004, bottom, 1 / columns - 0.008, (1 - 0.55 / height) / rows)
+        deal_frame(topology, steps, upto, figure.add_axes(box))
+    return figure
