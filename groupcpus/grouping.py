@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise, repeat
-from operator import lshift, rshift, sub
+from operator import index, lshift, rshift, sub
 from typing import NamedTuple
 
 from groupcpus.cpuset import MAX_CPUS, CpuSet, _brief, _wrap, _wrap_all, cpus_of
 from groupcpus.errors import RequestError
 from groupcpus.heapsort import heapsort_order
-from groupcpus.revisions import Revision, get_revision
+from groupcpus.revisions import Deal, Revision, get_revision
 from groupcpus.topology import Topology
 
 __all__ = [
@@ -375,9 +375,14 @@ class _Call:
         """Deal whole nodes."""
         first = 0
         if self.revision.first_node:
-            first = self.revision.first_node(
-                [mask.bit_count() for mask in node_masks], self.spread_offset
-            )
+            counts = [mask.bit_count() for mask in node_masks]
+            given = self.revision.first_node(counts, self.spread_offset)
+            (first,) = _whole_numbers(self.revision, "first_node", [given], 1)
+            if first >= len(counts):
+                raise RequestError(
+                    f"revision {_brief(self.revision.name)}: first_node gave {first}; "
+                    f"expected a position below {len(counts)}"
+                )
         if self.trace is not None:
             self.trace.append(RoundRobin((*nodes[first:], *nodes[:first]), self.numgrps))
         groups = [0] * self.numgrps
@@ -461,6 +466,7 @@ class _Call:
         deal = self.revision.deal_parts(layout.clusters, layout.cores, ngroups, total)
         if deal is None:
             return False
+        deal = _checked_deal(self.revision, "deal_parts", deal, len(cpus), ngroups)
         within = None if cluster is None else CpuSet(cpus)
         for start, end in pairwise(accumulate(deal.sizes, initial=deal.first)):
             if self.trace is not None:
@@ -506,11 +512,13 @@ class _Allotment:
         respread = revision.respread_nodes if level == "node" else revision.respread_clusters
         if respread and len(self.ids) > 1:
             counts = [ncpus[id] for id in self.ids]
-            self.ngroups = respread(counts, self.proportional, call.spread_offset)
+            moved = respread(counts, self.proportional, call.spread_offset)
+            self.ngroups = _checked_groups(revision, f"respread_{level}s", moved, counts, numgrps)
         elif revision.continue_shares and len(self.ids) > 1:
-            self.ngroups, self.totals = revision.continue_shares(
-                [ncpus[id] for id in self.ids], self.proportional, total, call.calls
-            )
+            counts = [ncpus[id] for id in self.ids]
+            moved, totals = revision.continue_shares(counts, self.proportional, total, call.calls)
+            self.ngroups = _checked_groups(revision, "continue_shares", moved, counts, numgrps)
+            self.totals = _whole_numbers(revision, "continue_shares", totals, len(counts))
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         return zip(self.ids, self.ngroups, self.totals, strict=True)
@@ -541,14 +549,65 @@ class _Pattern:
     """
 
     def __init__(self, call: _Call, ncpus: int, ngroups: int) -> None:
-        self.deal = call.revision.deal(ncpus, ngroups, call.spread_offset)
+        deal = call.revision.deal(ncpus, ngroups, call.spread_offset)
+        self.deal = _checked_deal(call.revision, "deal", deal, ncpus, ngroups)
         sizes, first = self.deal
-        self.whole = len(sizes) == 1 and sizes[0] >= ncpus
+        self.whole = ngroups == 1
         self.singles = first == 0 and len(sizes) == ncpus and max(sizes) == 1
         self.runs: list[int] = []
         if self.whole or self.singles or (first == 0 and call.topology._cores_contiguous):
             edges = [1 << min(end, ncpus) for end in accumulate(sizes)]
             self.runs = list(map(sub, edges, [1, *edges]))
+
+
+def _whole_numbers(revision: Revision, function: str, values: object, count: int) -> list[int]:
+    """Take what a revision's function gave, which may be a reader's own, or refuse it."""
+    try:
+        numbers = list(map(index, values))  # type: ignore[call-overload]
+    except TypeError:
+        numbers = []
+    if len(numbers) != count or min(numbers) < 0:
+        raise RequestError(
+            f"revision {_brief(revision.name)}: {function} gave {_brief(values)}; "
+            f"expected {count} whole numbers"
+        )
+    return numbers
+
+
+def _checked_groups(
+    revision: Revision, function: str, ngroups: object, ncpus: Sequence[int], numgrps: int
+) -> list[int]:
+    """Refuse an allotment that leaves a node or cluster without groups, or groups without CPUs."""
+    numbers = _whole_numbers(revision, function, ngroups, len(ncpus))
+    if sum(numbers) != numgrps or not all(1 <= g <= n for g, n in zip(numbers, ncpus, strict=True)):
+        raise RequestError(
+            f"revision {_brief(revision.name)}: {function} gave {_brief(numbers)} groups; expected "
+            f"{numgrps} in all, and from 1 to as many as CPUs each: {_brief(list(ncpus))}"
+        )
+    return numbers
+
+
+def _checked_deal(
+    revision: Revision, function: str, deal: object, ncpus: int, ngroups: int
+) -> Deal:
+    """Refuse a deal that leaves CPUs out, or starts at none.
+
+    It may ask for more CPUs than there are, as `deal_rotating` does when its sum wraps; only a
+    deal that picks its CPUs by position (`deal_parts`) may not.
+    """
+    if not isinstance(deal, Deal):
+        raise RequestError(
+            f"revision {_brief(revision.name)}: {function} gave {_brief(deal)}; expected a Deal"
+        )
+    sizes = _whole_numbers(revision, function, deal.sizes, ngroups)
+    (first,) = _whole_numbers(revision, function, [deal.first], 1)
+    asked = sum(sizes)
+    if asked < ncpus or first >= ncpus or (function == "deal_parts" and asked > ncpus):
+        raise RequestError(
+            f"revision {_brief(revision.name)}: {function} gave {_brief(deal)} for {ncpus} CPUs; "
+            f"expected sizes that are {ncpus} in all and a first position below it"
+        )
+    return Deal(sizes, first)
 
 
 class _Layout(NamedTuple):

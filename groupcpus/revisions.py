@@ -414,9 +414,31 @@ class Revision:
     continue_shares: Continuer | None = None
     deal_parts: PartsDealer | None = None
 
+    def __post_init__(self) -> None:
+        if self.sort not in ("double-pop", "single-pop", "stable"):
+            raise RequestError(
+                f"revision {_brief(self.name)}: sort {_brief(self.sort)}: expected 'double-pop', "
+                f"'single-pop' or 'stable'"
+            )
+
+    def steps(self, numgrps: int) -> int:
+        """Tell how far a call for `numgrps` groups advances the counter.
+
+        Raises
+        ------
+        RequestError
+            If `ticks` gives no number.
+        """
+        steps = self.ticks(numgrps)
+        if not isinstance(steps, int) or steps < 0:
+            raise RequestError(
+                f"revision {_brief(self.name)}: ticks gave {_brief(steps)}; expected 0 or more"
+            )
+        return int(steps)
+
     def offset(self, numgrps: int, counter: int) -> int:
         """Give the offset that a call takes when the counter stands at `counter`."""
-        return counter & _UINT_MAX if self.ticks(numgrps) else 0
+        return counter & _UINT_MAX if self.steps(numgrps) else 0
 
 
 _V2 = "[PATCH v2] lib/group_cpus: rotate extra groups to avoid IRQ stacking"

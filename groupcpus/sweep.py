@@ -329,7 +329,7 @@ class _Cell:
         made: dict[str, _Step] = {}
         for device, pre_vectors, numgrps, interrupts in self.probing[key]:
             offset = revision.offset(numgrps, counter)
-            counter = (counter + revision.ticks(numgrps)) & _UINT_MAX
+            counter = (counter + revision.steps(numgrps)) & _UINT_MAX
             if interrupts:
                 # A device is where its last call is.
                 before = made.pop(device, _Step(pre_vectors, ()))
@@ -454,7 +454,13 @@ def _request_least_loaded(loads: dict[int, int], step: _Step, calls: Sequence[_M
     load = loads.__getitem__
     for masks in calls:
         for cpus in masks.choices:
-            loads[min(cpus, key=load) if len(cpus) > 1 else cpus[0]] += 1
+            cpu = cpus[0]
+            if len(cpus) == 2:
+                # Most groups are pairs or single CPUs, and min() is slow to start.
+                cpu = cpu if loads[cpu] <= loads[cpus[1]] else cpus[1]
+            elif len(cpus) > 2:
+                cpu = min(cpus, key=load)
+            loads[cpu] += 1
 
 
 def _request_first(loads: dict[int, int], step: _Step, calls: Sequence[_Masks]) -> None:
