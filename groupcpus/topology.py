@@ -137,7 +137,7 @@ class Topology:
         own = {cpu: 1 << cpu for cpu in cpus}
         fields["_sibling_masks"] = own | _by_cpu(self.siblings)
         fields["_cluster_masks"] = own | _by_cpu(self.clusters) | dict.fromkeys(self.no_cluster, 0)
-        cores = {mask: cpus_of(mask) for mask in self._sibling_masks.values()}
+        cores = {mask: cpus_of(mask) for mask in set(self._sibling_masks.values())}
         fields["_siblings"] = {cpu: cores[self._sibling_masks[cpu]] for cpu in cpus}
         fields["_core"] = {cpu: _lowest(self._sibling_masks[cpu]) for cpu in cpus}
         fields["_cluster"] = {cpu: _lowest(self._cluster_masks[cpu]) for cpu in cpus}
@@ -363,7 +363,7 @@ class Topology:
         absent = "" if self.present == self.possible else f" ({len(self.present)} present)"
         # A CPU whose cluster mask is empty is in none.
         clusters = {mask & self.possible.mask for mask in self._cluster_masks.values()} - {0}
-        cores = {mask & self.possible.mask for mask in self._sibling_masks.values()} - {0}
+        cores = {mask & self.possible.mask for mask in set(self._sibling_masks.values())} - {0}
         return (
             f"<Topology: {_count(len(self.possible), 'CPU')}{absent}, "
             f"{_count(len(self.nodes), 'node')}, {_count(len(clusters), 'cluster')}, "
