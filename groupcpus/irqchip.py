@@ -100,6 +100,11 @@ class _Base:
     charges_when_allocated = False
 
     def __init__(self, topology: Topology, isolated: CpuSet | None = None) -> None:
+        if not isinstance(topology, Topology):
+            raise RequestError(f"topology {_brief(topology)}: expected a Topology")
+        if isolated is not None and not isinstance(isolated, CpuSet):
+            raise RequestError(f"isolated {_brief(isolated)}: expected a CpuSet")
+        self.possible = topology.possible
         self.online = topology.online.mask
         self.isolated = 0 if isolated is None else isolated.mask
 
@@ -128,11 +133,18 @@ class _Base:
         seen: Self | None = None,
     ) -> list[Vector]:
         """Allocate vectors; see `Irqchip.allocate`."""
-        bits = [mask.mask for mask in masks]
-        flags = [managed] * len(bits) if isinstance(managed, bool) else list(managed)
-        if len(flags) != len(bits):
-            raise RequestError(f"managed: {len(flags)} flags for {len(bits)} masks")
-        return list(map(Vector, range(len(bits)), bits, flags))
+        sets = list(masks)
+        for at, mask in enumerate(sets):
+            if not isinstance(mask, CpuSet) or not mask <= self.possible:
+                raise RequestError(
+                    f"masks[{at}] {_brief(mask)}: expected a CpuSet within {self.possible}"
+                )
+        flags = [managed] * len(sets) if isinstance(managed, bool) else list(managed)
+        if len(flags) != len(sets) or not all(isinstance(flag, bool) for flag in flags):
+            raise RequestError(
+                f"managed {_brief(flags)}: expected a bool, or one for each of {len(sets)} masks"
+            )
+        return list(map(Vector, range(len(sets)), [mask.mask for mask in sets], flags))
 
     def request(self, vector: Vector) -> int | None:
         """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
@@ -178,6 +190,8 @@ class VectorMatrix(_Base):
         vectors_per_cpu: int = VECTORS_PER_CPU,
     ) -> None:
         super().__init__(topology, isolated)
+        if not isinstance(vectors_per_cpu, int) or vectors_per_cpu < 0:
+            raise RequestError(f"vectors_per_cpu {_brief(vectors_per_cpu)}: expected 0 or more")
         self.vectors_per_cpu = vectors_per_cpu
         count = topology.possible.mask.bit_length()
         self.available = [vectors_per_cpu] * count
@@ -223,9 +237,9 @@ class VectorMatrix(_Base):
     def request(self, vector: Vector) -> int | None:
         """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
         candidates = cpus_of(self.candidates(vector.mask, vector.managed))
+        if not candidates:
+            return None
         if vector.managed:
-            if not candidates:
-                return None
             # min() takes the first of equals; the kernel's "> allocated" keeps the last.
             cpu = min(reversed(candidates), key=self.managed_allocated.__getitem__)
             self.managed_allocated[cpu] += 1
@@ -310,6 +324,8 @@ class InterruptTranslationService(_Base):
         """Allocate vectors, and charge each to a CPU; see `Irqchip.allocate`."""
         return [
             vector._replace(charged=self._charge(self.online, vector.managed, seen or self))
+            if self.online
+            else vector
             for vector in super().allocate(masks, managed)
         ]
 
@@ -350,6 +366,6 @@ def make_irqchip(name: str, topology: Topology, isolated: CpuSet | None = None) 
     RequestError
         If there is no irqchip of that name.
     """
-    if name not in IRQCHIPS:
+    if not isinstance(name, str) or name not in IRQCHIPS:
         raise RequestError(f"irqchip {_brief(name)}: expected one of {', '.join(IRQCHIPS)}")
     return IRQCHIPS[name](topology, isolated)

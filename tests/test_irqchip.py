@@ -81,7 +81,9 @@ def test_x86_a_device_may_mix_both():
 @pytest.mark.parametrize("irqchip", IRQCHIPS)
 def test_flags_are_one_a_mask(irqchip):
     chip = make_irqchip(irqchip, topology())
-    with pytest.raises(RequestError, match=r"^managed: 1 flags for 2 masks$"):
+    with pytest.raises(
+        RequestError, match=r"^managed \[True\]: expected a bool, or one for each of 2 masks$"
+    ):
         chip.assign(masks("0", "1"), managed=[True])
 
 
@@ -229,3 +231,44 @@ def test_a_fork_goes_its_own_way(irqchip, before, after):
     again = chip.fork()
     assert [again.assign(device) for device in after] == expected
     assert [chip.assign(device) for device in after] == expected
+
+
+@pytest.mark.parametrize("name", IRQCHIPS)
+def test_nothing_online_shuts_everything_down(name):
+    four = CpuSet("0-3")
+    chip = make_irqchip(name, Topology(four, four, CpuSet(), {0: four}))
+    assert chip.assign([CpuSet("0-1"), four]) == [None, None]
+    assert chip.assign([CpuSet("0")], managed=False) == [None]
+
+
+@pytest.mark.parametrize("name", IRQCHIPS)
+@pytest.mark.parametrize(
+    ("masks", "managed", "what"),
+    [
+        ([CpuSet("0"), CpuSet("100")], True, r"masks\[1\] CpuSet\('100'\)"),
+        ([None], True, r"masks\[0\] None"),
+        (["0-3"], True, r"masks\[0\] '0-3'"),
+        (CpuSet("0-3"), True, r"masks\[0\] 0"),
+        ([CpuSet("0")], [1], r"managed \[1\]"),
+        ([CpuSet("0")], [True, False], r"managed \[True, False\]"),
+    ],
+)
+def test_what_is_no_mask_or_flag_is_refused(name, masks, managed, what):
+    chip = make_irqchip(name, Topology.uniform(nodes=1, cpus_per_node=4))
+    with pytest.raises(RequestError, match=f"^{what}: expected a"):
+        chip.assign(masks, managed)
+    assert chip.assign([CpuSet("0-3")]) == make_irqchip(
+        name, Topology.uniform(nodes=1, cpus_per_node=4)
+    ).assign([CpuSet("0-3")])
+
+
+def test_odd_settings_of_an_irqchip_are_refused():
+    topology = Topology.uniform(nodes=1, cpus_per_node=4)
+    for build in (
+        lambda: make_irqchip([], topology),  # type: ignore[arg-type]
+        lambda: make_irqchip("x86", None),  # type: ignore[arg-type]
+        lambda: make_irqchip("its", topology, "0-3"),  # type: ignore[arg-type]
+        lambda: VectorMatrix(topology, vectors_per_cpu=-1),
+    ):
+        with pytest.raises(RequestError, match="expected"):
+            build()
