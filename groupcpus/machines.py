@@ -16,7 +16,10 @@ from groupcpus.topology import Topology
 
 __all__ = ["Machine", "data_dir", "load_machine", "machine_from_dict", "machine_names"]
 
-_MAX_BYTES = 4 << 20
+# Enough to list the cores and clusters of 8192 CPUs one by one.
+_MAX_BYTES = 256 << 10
+# tomllib's time grows with the square of a dotted key's parts; no machine needs any.
+_MAX_DOTS = 2000
 _MAX_DEVICES = 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ARCHES = ("x86_64", "arm64")
@@ -138,8 +141,15 @@ def load_machine(name_or_path: str | Path) -> Machine:
     if path.stat().st_size > _MAX_BYTES:
         raise FormatError(path.name, f"{path.stat().st_size} bytes, at most {_MAX_BYTES} are read")
     try:
-        doc = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        text = path.read_text(encoding="utf-8")
+        if text.count(".") > _MAX_DOTS:
+            raise FormatError(path.name, f"more than {_MAX_DOTS} dots; expected a machine file")
+        doc = tomllib.loads(text)
+    except OSError as error:
+        raise FormatError(path.name, f"cannot be read: {error.strerror}") from None
+    except FormatError:
+        raise
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers without end
         raise FormatError(path.name, f"not a TOML file: {error}") from None
     return machine_from_dict(doc, path.name)
 
@@ -166,7 +176,9 @@ def machine_from_dict(doc: Mapping[str, Any], where: str = "machine") -> Machine
     FormatError
         If a field is missing, unknown or not what it should be.
     """
-    if unknown := sorted(set(doc) - _FIELDS):
+    if not isinstance(doc, Mapping):
+        raise FormatError(where, f"{_brief(doc)} is no table of fields")
+    if unknown := sorted(map(str, set(doc) - _FIELDS)):
         raise FormatError(where, f"unknown field {_brief(unknown[0])}")
     text = {key: _text(where, doc, key) for key in ("name", "title", "arch", "irqchip", "source")}
     if not _NAME.fullmatch(text["name"]):
@@ -232,6 +244,8 @@ def _devices(where: str, entries: object) -> tuple[Device, ...]:
             raise FormatError(
                 f"{field}.count", f"{_brief(count)} is no whole number from 1 to {_MAX_DEVICES}"
             )
+        if len(devices) + count > _MAX_DEVICES:
+            raise FormatError(field, f"more than {_MAX_DEVICES} devices in all")
         kind = entry.get("kind")
         if not isinstance(kind, str):
             raise FormatError(f"{field}.kind", f"{_brief(kind)}; expected a text")
@@ -241,6 +255,4 @@ def _devices(where: str, entries: object) -> tuple[Device, ...]:
             devices += [Device(f"{kind}{first + i}", kind, **queues) for i in range(count)]
         except RequestError as error:
             raise FormatError(field, str(error)) from None
-    if len(devices) > _MAX_DEVICES:
-        raise FormatError(f"{where}: devices", f"{len(devices)} in all, at most {_MAX_DEVICES}")
     return tuple(devices)

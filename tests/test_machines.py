@@ -186,7 +186,7 @@ def test_devices_of_a_kind_are_numbered_through():
         ),
         (
             {"devices": [{"kind": "nvme", "count": 1000}] * 2},
-            "machine: devices: 2000 in all, at most 1024",
+            "machine: devices[1]: more than 1024 devices in all",
         ),
         (
             {"devices": [{"kind": "nvme", "io_queues": "6"}]},
@@ -217,7 +217,7 @@ def test_a_missing_field_is_named(field):
         (b"name = ", "bad.toml: not a TOML file: "),
         (b"\xff\xfe", "bad.toml: not a TOML file: "),
         (b"a = " + b"[" * 100_000, "bad.toml: not a TOML file: "),
-        (b"#" * (5 << 20), "bad.toml: 5242880 bytes, at most 4194304 are read"),
+        (b"#" * (5 << 20), "bad.toml: 5242880 bytes, at most 262144 are read"),
         (b"", "bad.toml: name: missing; expected a text"),
     ],
     ids=["cut off", "not UTF-8", "deep", "huge", "empty"],
@@ -280,3 +280,21 @@ def test_what_is_no_machine_is_refused_in_a_short_sentence(odd):
 def test_a_machine_can_be_named_by_its_path():
     path = data_dir() / "machines" / "D16plds_v6.toml"
     assert simulate(path, revision="numa").machine == load_machine("D16plds_v6")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('name = "x"\nnotes = ' + "9" * 5000, "not a TOML file"),
+        ("a" + ".a" * 20_000 + " = 1", "more than 2000 dots"),
+        ("[[devices]]\nkind = 'loop'\n" * 4000, "more than 1024 devices in all"),
+        ("# " + "x" * 300_000, "at most 262144 are read"),
+        ("source = " + "[" * 5000, "not a TOML file"),
+    ],
+)
+def test_files_that_cost_much_are_refused(tmp_path, text, what):
+    good = (data_dir() / "machines" / "D16plds_v6.toml").read_text().partition("[[devices]]")[0]
+    path = tmp_path / "odd.toml"
+    path.write_text(good + text if text.startswith("[[") else text)
+    with pytest.raises(FormatError, match=what):
+        load_machine(path)
