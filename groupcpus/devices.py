@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Devices: which calls of `group_cpus_evenly` they make, and which interrupts come of them."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ DEVICE_KINDS = ("nvme", "virtio", "loop", "mana", "irqs")
 PROBE_ORDERS = ("admin-first", "interleaved")
 
 _MAX_QUEUES = 65535
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Device:
     poll_queues: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise RequestError(f"device {_brief(self.name)}: expected a name such as nvme0")
         if self.kind not in DEVICE_KINDS:
             raise RequestError(
                 f"kind {_brief(self.kind)}: expected one of {', '.join(DEVICE_KINDS)}"
@@ -173,6 +177,10 @@ def probe_calls(
     >>> [call.label for call in probe_calls(disks, 8, "interleaved")]
     ['nvme0:admin', 'nvme0:default', 'nvme1:admin', 'nvme1:default']
     """
+    names = [device.name for device in devices]
+    for name in names:
+        if names.count(name) > 1:
+            raise RequestError(f"devices: there are several named {name}")
     calls = list(_device_by_device(devices, possible_cpus))
     if probe == "interleaved":
         return calls

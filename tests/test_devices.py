@@ -156,3 +156,14 @@ def test_an_order_that_is_none_is_refused(probe, message):
 @pytest.mark.parametrize("probe", PROBE_ORDERS)
 def test_no_devices_no_calls(probe):
     assert labels(probe, []) == []
+
+
+@pytest.mark.parametrize("name", [None, 5, "", "a\nb", "x" * 100, "nvme 0"])
+def test_a_device_has_a_name_of_one_word(name):
+    with pytest.raises(RequestError, match="expected a name such as nvme0"):
+        Device(name, "nvme", 4)
+
+
+def test_two_devices_of_one_name_are_refused():
+    with pytest.raises(RequestError, match="several named nvme0"):
+        probe_calls([Device("nvme0", "nvme", 4)] * 2, 8)
