@@ -101,13 +101,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     try:
         text = parsed.output(parsed)
+        return _print(text)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(f"{where}{error.strerror}")
+        return 2
     except GroupCpusError as error:
         _complain(str(error))
         return 2
-    except OSError as error:
-        _complain(f"{error.filename}: {error.strerror}")
-        return 2
-    return _print(text)
 
 
 def _print(text: str) -> int:
@@ -116,9 +117,12 @@ def _print(text: str) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         print(text, flush=True)
-    except BrokenPipeError:
-        # The reader has seen enough (`| head`); nothing is left to flush when Python exits.
+    except OSError as error:
+        # Nothing is left to flush when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # After a broken pipe the reader has seen enough (`| head`).
+        if not isinstance(error, BrokenPipeError):
+            raise
     return 0
 
 

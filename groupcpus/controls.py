@@ -187,7 +187,7 @@ def run_controls(machine: Machine) -> dict[str, Any]:
 
     return {
         "devices": widgets.IntSlider(
-            description="devices", min=1, max=MAX_DEVICES, value=count or 1, layout=wide
+            description="devices", min=1, max=max(MAX_DEVICES, count), value=count or 1, layout=wide
         ),
         "queues": widgets.IntSlider(
             description="queues", min=1, max=most_queues, value=queues, layout=wide

@@ -297,7 +297,9 @@ def read_topology(text: str) -> Topology:
         raise FormatError("topology", f"{len(text)} characters, at most {_MAX_DOCUMENT} are read")
     try:
         return Topology.from_dict(json.loads(text))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except GroupCpusError:
+        raise
+    except (ValueError, RecursionError) as error:  # JSONDecodeError, and numbers without end
         raise FormatError("topology", f"not a JSON document: {error}") from None
 
 

@@ -82,3 +82,9 @@ def test_a_comparison_redrawn_has_the_bytes_of_a_fresh_one(kind, run):
     kept.draw(run, after)
     assert kept.png() == make(run, after).png()
     assert kept.svg().startswith(b"<?xml")
+
+
+def test_a_run_without_interrupts_has_an_empty_matrix():
+    machine = load_machine("D16plds_v6").with_devices(0)
+    run = simulate(machine, revision="cluster")
+    assert "masks of 0 queues" in plot.affinity_matrix(run).get_title()

@@ -179,7 +179,7 @@ class _Matrix:
             ticks = [(at + 0.5, str(irqs[at].queue)) for at in range(0, rows, every)]
             self.ax.set_ylabel("queue")
         else:
-            ends = [at for at, _ in starts[1:]] + [rows]
+            ends = [at for at, _ in starts[1:]] + [rows] * bool(starts)
             ticks = [
                 ((at + end) / 2, str(name)) for (at, name), end in zip(starts, ends, strict=True)
             ]
