@@ -437,6 +437,8 @@ class _Call:
         if self.trace is None and pattern.runs and cpus[-1] - cpus[0] == ncpus - 1:
             if ngroups == 1:
                 groups.append(pattern.runs[0] << cpus[0])
+            elif cpus[0] == 0:
+                groups += pattern.runs
             else:
                 groups += map(lshift, pattern.runs, repeat(cpus[0]))
         elif self.trace is None and pattern.whole:
@@ -556,7 +558,10 @@ class _Pattern:
         self.singles = first == 0 and len(sizes) == ncpus and max(sizes) == 1
         self.runs: list[int] = []
         if self.whole or self.singles or (first == 0 and call.topology._cores_contiguous):
-            edges = [1 << min(end, ncpus) for end in accumulate(sizes)]
+            ends = list(accumulate(sizes))
+            if ends[-1] > ncpus:
+                ends = [min(end, ncpus) for end in ends]
+            edges = list(map(lshift, repeat(1), ends))
             self.runs = list(map(sub, edges, [1, *edges]))
 
 
