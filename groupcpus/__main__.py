@@ -82,9 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
       most possible, any grouping         11      11
     fewest IRQs on a CPU                   0       0
     most IRQs on a CPU                     2       2
-      best possible, any grouping          2       2
+      best with any grouping               2       2
       distance from it                     0       0
-      best possible, these masks           1       1
+      best with any irqchip                1       1
     single-CPU IRQs                        0       0
       most of them on a CPU                0       0
     0

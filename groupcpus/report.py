@@ -157,9 +157,9 @@ def _comparison(before: Run, after: Run) -> list[str]:
         ("  most possible, any grouping", old.most_used, new.most_used),
         ("fewest IRQs on a CPU", old.least, new.least),
         ("most IRQs on a CPU", old.greatest, new.greatest),
-        ("  best possible, any grouping", old.best, new.best),
+        ("  best with any grouping", old.best, new.best),
         ("  distance from it", old.excess, new.excess),
-        ("  best possible, these masks", old.best_with_masks, new.best_with_masks),
+        ("  best with any irqchip", old.best_with_masks, new.best_with_masks),
         ("single-CPU IRQs", old.single, new.single),
         ("  most of them on a CPU", _most_single(before), _most_single(after)),
     ]
