@@ -23,7 +23,7 @@ from groupcpus.cpuset import MAX_CPUS, CpuSet, _brief, _wrap, _wrap_all, cpus_of
 from groupcpus.errors import RequestError
 from groupcpus.heapsort import heapsort_order
 from groupcpus.revisions import Deal, Revision, get_revision
-from groupcpus.topology import Topology
+from groupcpus.topology import Topology, _count
 
 __all__ = [
     "MAX_GROUPS",
@@ -91,8 +91,9 @@ class StageStart:
 
     def __str__(self) -> str:
         return (
-            f"{self.stage}: deal CPUs {self.cpus} of nodes {', '.join(map(str, self.nodes))} "
-            f"to {self.numgrps} groups, from group {self.first_group} on"
+            f"{self.stage}: deal {_named('CPU', list(self.cpus), str(self.cpus))} of "
+            f"{_named('node', self.nodes)} to {_count(self.numgrps, 'group')}, "
+            f"from group {self.first_group} on"
         )
 
 
@@ -105,7 +106,8 @@ class RoundRobin:
 
     def __str__(self) -> str:
         return (
-            f"{self.numgrps} groups for {len(self.nodes)} nodes: whole nodes in turn, "
+            f"{_count(self.numgrps, 'group')} for {_count(len(self.nodes), 'node')}: "
+            f"whole nodes in turn, "
             f"{', '.join(map(str, self.nodes))}"
         )
 
@@ -178,8 +180,13 @@ class Dealt:
 
     def __str__(self) -> str:
         where = f"node {self.node}" if self.cluster is None else f"cluster {self.cluster}"
-        taken = ", ".join(map(str, self.cpus)) or "none left"
-        return f"group {self.group}: CPUs {taken} of {where}"
+        taken = _named("CPU", self.cpus) if self.cpus else "no CPU left"
+        return f"group {self.group}: {taken} of {where}"
+
+
+def _named(noun: str, numbers: Sequence[int], text: str = "") -> str:
+    """Put a noun before numbers, in the plural if they are several."""
+    return f"{noun}{'s' * (len(numbers) != 1)} {text or ', '.join(map(str, numbers))}"
 
 
 Step = StageStart | RoundRobin | Allotted | Respread | ClusterAttempt | Dealt
@@ -263,7 +270,7 @@ def explain(
     >>> machine = Topology.uniform(nodes=1, cpus_per_node=6, threads=2, cluster=4)
     >>> for step in explain(machine, 2, revision="cluster")[1]:
     ...     print(step)
-    present: deal CPUs 0-5 of nodes 0 to 2 groups, from group 0 on
+    present: deal CPUs 0-5 of node 0 to 2 groups, from group 0 on
     nodes, in the order of the sort: 0: 2*6/6 = 2
     node 0: by cluster, 2 clusters for 2 groups
     clusters of node 0, in the order of the sort: 1: 2*2/6 = 1, 0: 1*4/4 = 1
@@ -723,5 +730,5 @@ def _attempt(
 ) -> ClusterAttempt:
     if clusters is None:
         return ClusterAttempt(node, ngroups, (), taken, "a CPU's cluster mask is empty")
-    reason = f"{len(clusters)} clusters for {ngroups} groups"
+    reason = f"{_count(len(clusters), 'cluster')} for {_count(ngroups, 'group')}"
     return ClusterAttempt(node, ngroups, tuple(map(CpuSet, clusters)), taken, reason)

@@ -137,7 +137,7 @@ def test_every_control_of_the_stepper_changes_what_is_shown(steps, control, valu
 def test_fewer_decisions_move_the_step_back_to_the_last_one(steps):
     steps.controls["step"].value = 15
     steps.controls["queues"].value = 1
-    assert steps.text == "2 of 2: 1 groups for 1 nodes: whole nodes in turn, 0\n" + (
+    assert steps.text == "2 of 2: 1 group for 1 node: whole nodes in turn, 0\n" + (
         "groups so far: 0: 0-39"
     )
 
