@@ -30,7 +30,8 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 18
 
 lab: $(STAMP)  ## open JupyterLab on the first notebook
-	$(BIN)/jupyter lab $(LAB_FLAGS) notebooks/00-start-here.ipynb
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb \
+		--LabApp.news_url=None $(LAB_FLAGS)
 
 test: lint  ## lint, run all tests, execute every notebook and compare its outputs
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
@@ -80,7 +81,7 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \
 		{ echo "groupcpus needs Python 3.11 to 3.14; name one: make PYTHON=python3.12 …" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	@echo "Installing into $(VENV) (once; about a minute) …"
+	@echo "Installing 1 GB into $(VENV), once: two minutes, on a busy machine up to ten …"
 	@$(INSTALL)
 	@touch $@
 
