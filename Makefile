@@ -30,8 +30,7 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 18
 
 lab: $(STAMP)  ## open JupyterLab on the first notebook
-	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb \
-		--LabApp.news_url=None $(LAB_FLAGS)
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb $(LAB_FLAGS)
 
 test: lint  ## lint, run all tests, execute every notebook and compare its outputs
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
