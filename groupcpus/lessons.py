@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the lesson notebook needs: a machine to deal by hand, an allotment to break, and checks.
+"""What the lesson notebooks need: a machine to deal by hand, an allotment to break, and checks.
 
 `check` computes what is asked with the engine whenever it is called; no answer is written down
-here.
+here.  `check_revision` is for revisions of a reader's own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,28 +11,32 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from groupcpus.cpuset import CpuSet, _brief
+from groupcpus.cpuset import MAX_CPUS, CpuSet, _brief
 from groupcpus.errors import GroupCpusError, RequestError
 from groupcpus.grouping import Allotted, ClusterAttempt, explain, group_cpus_evenly
 from groupcpus.heapsort import heapsort_order
-from groupcpus.revisions import Revision
+from groupcpus.machines import load_machine, machine_names
+from groupcpus.revisions import Revision, get_revision
 from groupcpus.topology import Topology
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "INVARIANTS",
     "Checked",
     "allot",
     "allotments",
     "broken_promises",
     "check",
+    "check_revision",
+    "odd_machines",
     "search",
     "small",
     "with_absent",
 ]
 
-_MAX_PART = 64
+_WRAP = 1 << 32
 
 
 def small() -> Topology:
@@ -124,9 +128,9 @@ def allot(
 
 def _check_parts(ncpus: object, ngroups: object) -> None:
     parts = list(ncpus) if isinstance(ncpus, list | tuple) else []
-    whole = all(isinstance(part, int) and 1 <= part <= _MAX_PART for part in parts)
+    whole = all(isinstance(part, int) and 1 <= part <= MAX_CPUS for part in parts)
     if not parts or not whole:
-        raise RequestError(f"ncpus {ncpus!r}: expected a list of numbers from 1 to {_MAX_PART}")
+        raise RequestError(f"ncpus {ncpus!r}: expected a list of numbers from 1 to {MAX_CPUS}")
     if not isinstance(ngroups, int) or not len(parts) <= ngroups <= sum(parts):
         raise RequestError(
             f"ngroups {ngroups!r}: expected at least as many as parts ({len(parts)}) and at most "
@@ -250,6 +254,189 @@ def search(most_cpus: int = 4, most_parts: int = 3, **rule: Any) -> Iterator[tup
                 allotted = allot(ncpus, ngroups, **rule)
                 if broken := broken_promises(ncpus, allotted, ngroups):
                     yield list(ncpus), ngroups, allotted, broken
+
+
+def odd_machines() -> dict[str, Topology]:
+    """Make machines that are easily forgotten: lopsided, strided, with CPUs absent or alone.
+
+    Examples
+    --------
+    >>> for name, machine in odd_machines().items():
+    ...     print(f"{name}: {machine}")
+    one CPU: <Topology: 1 CPU, 1 node, 1 cluster, 1 core>
+    nodes of 2, 6 and 8: <Topology: 16 CPUs, 3 nodes, 8 clusters, 8 cores>
+    clusters of 1, 2 and 5: <Topology: 8 CPUs, 1 node, 3 clusters, 8 cores>
+    clusters of 4 and 1: <Topology: 10 CPUs, 2 nodes, 4 clusters, 10 cores>
+    no clusters known: <Topology: 21 CPUs, 3 nodes, 0 clusters, 21 cores>
+    strided siblings: <Topology: 16 CPUs, 2 nodes, 4 clusters, 8 cores>
+    a core absent: <Topology: 8 CPUs (6 present), 2 nodes, 4 clusters, 4 cores>
+    a node absent: <Topology: 8 CPUs (4 present), 2 nodes, 4 clusters, 4 cores>
+    """
+
+    def made(cpus: str, nodes: list[str], clusters: list[str], siblings: list[str]) -> Topology:
+        named = {str(node): members for node, members in enumerate(nodes)}
+        parts = {"nodes": named, "clusters": clusters, "siblings": siblings}
+        return Topology.from_dict(parts | {"possible": cpus, "present": cpus})
+
+    pairs = [f"{cpu}-{cpu + 1}" for cpu in range(0, 16, 2)]
+    strided = [f"{cpu},{cpu + 8}" for cpu in range(8)]
+    slices = ["0-1,8-9", "2-3,10-11", "4-5,12-13", "6-7,14-15"]
+    half = {"present": "0-3", "online": "0-3"}
+    return {
+        "one CPU": Topology.uniform(1, 1, 1, None),
+        "nodes of 2, 6 and 8": made("0-15", ["0-1", "2-7", "8-15"], pairs, pairs),
+        "clusters of 1, 2 and 5": made("0-7", ["0-7"], ["0", "1-2", "3-7"], []),
+        "clusters of 4 and 1": Topology.uniform(2, 5, 1, 4),
+        "no clusters known": Topology.uniform(3, 7, 1, 0),
+        "strided siblings": made("0-15", ["0-3,8-11", "4-7,12-15"], slices, strided),
+        "a core absent": with_absent(),
+        "a node absent": Topology.from_dict(small().to_dict() | half),
+    }
+
+
+INVARIANTS = {
+    "accepted": "the engine accepts what its functions give",
+    "covered": "every possible CPU is in exactly one group",
+    "filled": "no group is empty while there are CPUs enough",
+    "nodes": "equal nodes share as many groups as under cluster, each from 1 to its CPUs",
+    "clusters": "equal clusters of a node share as many groups as under cluster, likewise",
+    "sizes": "groups of a node, or of a cluster, differ by one CPU at most",
+}
+"""What `check_revision` looks at, the last three only where all CPUs are present.
+
+How many groups equal parts share says also that no group crosses a border.  Clusters count where
+`cluster` would deal a node cluster by cluster: when it has as many groups as clusters.
+"""
+
+
+def check_revision(
+    revision: str | Revision, machines: dict[str, Topology] | None = None
+) -> "pd.DataFrame":
+    """Try a revision on many calls and say which invariants hold.
+
+    Parameters
+    ----------
+    revision : str or Revision
+        A name in `REVISIONS` or one of your own.
+    machines : dict of str to Topology, optional
+        Where to try it; all machines that ship with the project and `odd_machines` when left out.
+        On each every number of groups up to one more than CPUs is tried, with counters from 0 on
+        and near 2^32.
+
+    Returns
+    -------
+    DataFrame
+        A row for each of `INVARIANTS`.  Columns: invariant, machines and calls (that were looked
+        at), first counter-example ("holds" if there is none): of the smallest machine, with the
+        fewest groups.
+
+    Raises
+    ------
+    RequestError
+        If there is no such revision.  What the revision's functions raise is passed on, except
+        that a `GroupCpusError` counts as not accepted.
+
+    Notes
+    -----
+    "holds" says that these calls gave no counter-example; it is no proof.
+
+    Examples
+    --------
+    >>> frame = check_revision("rotate-v2", {"four": Topology.uniform(1, 4, 1, 4)})
+    >>> frame.loc["covered", "first counter-example"]
+    'holds'
+    >>> frame.loc["filled", "first counter-example"]
+    'four, 3 groups, counter 4294967295: 0-1 2-3 -'
+    """
+    import pandas as pd
+
+    revision = get_revision(revision)
+    if machines is None:
+        shipped = {name: load_machine(name).topology for name in machine_names()}
+        machines = shipped | odd_machines()
+    tried: dict[str, set[str]] = {name: set() for name in INVARIANTS}
+    calls = dict.fromkeys(INVARIANTS, 0)
+    broken: dict[str, str] = {}
+    for name, topology in sorted(machines.items(), key=lambda item: len(item[1].possible)):
+        for numgrps, counter in _calls(revision, topology):
+            try:
+                offset = revision.offset(numgrps, counter)
+                masks = group_cpus_evenly(
+                    topology, numgrps, revision=revision, spread_offset=offset
+                ).bits
+                found = {"accepted": True} | _judge(topology, masks)
+                shown = " ".join(str(CpuSet.from_mask(mask)) or "-" for mask in masks)
+            except GroupCpusError as error:
+                found, shown = {"accepted": False}, str(error)
+            for invariant, holds in found.items():
+                tried[invariant].add(name)
+                calls[invariant] += 1
+                if not holds and invariant not in broken:
+                    groups = f"{numgrps} group{'s' * (numgrps != 1)}"
+                    broken[invariant] = f"{name}, {groups}, counter {counter}: {_short(shown)}"
+    rows = [
+        (meaning, len(tried[name]), calls[name], broken.get(name, "holds" if calls[name] else "-"))
+        for name, meaning in INVARIANTS.items()
+    ]
+    columns = ["invariant", "machines", "calls", "first counter-example"]
+    return pd.DataFrame(rows, columns=columns, index=list(INVARIANTS))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:200].rsplit(" ", 1)[0] + " ..."
+
+
+def _calls(revision: Revision, topology: Topology) -> Iterator[tuple[int, int]]:
+    """List numbers of groups and counters; one counter if the revision doesn't look at it."""
+    for numgrps in range(1, len(topology.possible) + 2):
+        steady = revision.ticks(numgrps) in (0, False)
+        counters = (0, 1, 2, 5, 1000, _WRAP - 13, _WRAP - 2, _WRAP - 1)
+        yield from ((numgrps, counter) for counter in counters[: 1 if steady else None])
+
+
+def _judge(topology: Topology, masks: Sequence[int]) -> dict[str, bool]:
+    """Tell of one call which invariants hold."""
+    possible = topology.possible.mask
+    filled = [mask for mask in masks if mask]
+    union = 0
+    for mask in filled:
+        union |= mask
+    cpus = possible.bit_count()
+    covered = union == possible and sum(map(int.bit_count, filled)) == cpus
+    found = {"covered": covered, "filled": len(filled) == min(len(masks), cpus)}
+    if topology.present != topology.possible:
+        return found
+    nodes = [(mask, at) for at, mask in enumerate(topology._node_masks) if mask]
+    if len(masks) <= len(nodes):
+        # Whole nodes: each one is in one group.
+        return found | {"nodes": all(_inside(filled, node) == 1 for node, _ in nodes)}
+    found["nodes"] = _fair(filled, [node for node, _ in nodes], min(len(masks), cpus))
+    found["sizes"] = True
+    for node, at in nodes:
+        within = [mask for mask in filled if mask & node]
+        clusters = [sum(1 << cpu for cpu in of) for of in topology._node_clusters[at] or []]
+        parts = [node]
+        if 0 < len(clusters) <= len(within):
+            found["clusters"] = found.get("clusters", True) and _fair(within, clusters, len(within))
+            parts = clusters
+        for part in parts:
+            sizes = [mask.bit_count() for mask in within if mask & part]
+            found["sizes"] &= max(sizes, default=0) - min(sizes, default=0) <= 1
+    return found
+
+
+def _inside(masks: Sequence[int], part: int) -> int:
+    return sum(bool(mask & part) for mask in masks)
+
+
+def _fair(masks: Sequence[int], parts: Sequence[int], ngroups: int) -> bool:
+    """Tell whether parts have as many groups as the kernel allots, equal ones in any order."""
+    ncpus = [part.bit_count() for part in parts]
+    groups = [_inside(masks, part) for part in parts]
+    if not len(parts) <= ngroups <= sum(ncpus):
+        return False
+    expected = allot(ncpus, ngroups)
+    return sorted(zip(ncpus, groups, strict=True)) == sorted(zip(ncpus, expected, strict=True))
 
 
 @dataclass(frozen=True)

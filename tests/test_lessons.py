@@ -5,10 +5,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcpus import REVISIONS, Topology, explain, group_cpus_evenly, heapsort_order
+from groupcpus import (
+    REVISIONS,
+    Deal,
+    Revision,
+    Topology,
+    explain,
+    group_cpus_evenly,
+    heapsort_order,
+)
 from groupcpus.errors import RequestError
 from groupcpus.grouping import Allotted
-from groupcpus.lessons import allot, allotments, broken_promises, check, search, small, with_absent
+from groupcpus.lessons import (
+    INVARIANTS,
+    _judge,
+    allot,
+    allotments,
+    broken_promises,
+    check,
+    check_revision,
+    odd_machines,
+    search,
+    small,
+    with_absent,
+)
+from groupcpus.machines import machine_names
 
 PARTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
@@ -101,3 +122,99 @@ def test_allotments_are_listed_only_where_there_are_some():
 def test_an_unknown_exercise_is_refused():
     with pytest.raises(RequestError, match="exercise 'ex99': expected one of ex1"):
         check("ex99", 1)
+
+
+# ---- revisions of one's own ------------------------------------------------------------------
+
+FOUR = {"four": Topology.uniform(1, 4, 1, 4)}
+VERDICT = "first counter-example"
+
+
+def own(**functions):
+    return Revision("mine", "nowhere", "for a test", **functions)
+
+
+@pytest.mark.parametrize("revision", ["cluster", "rotate-next", "rotate-tiled"])
+def test_good_revisions_keep_all_invariants(revision):
+    frame = check_revision(revision)
+    assert list(frame.index) == list(INVARIANTS)
+    assert set(frame[VERDICT]) == {"holds"}
+    assert frame.loc["covered", "machines"] == len(machine_names()) + len(odd_machines())
+    assert (frame["calls"] > 0).all()
+
+
+def test_what_a_revision_is_known_to_break_is_found():
+    broken = {
+        name: {at for at, verdict in check_revision(name)[VERDICT].items() if verdict != "holds"}
+        for name in ("numa", "rotate-v2", "rotate-v2-fixed")
+    }
+    assert broken == {
+        "numa": {"clusters"},
+        "rotate-v2": {"filled", "nodes", "clusters", "sizes"},
+        "rotate-v2-fixed": {"clusters"},
+    }
+
+
+def test_the_smallest_wrap_is_found_only_where_the_sum_wraps():
+    frame = check_revision("rotate-v2", FOUR)
+    assert frame.loc["filled", VERDICT] == "four, 3 groups, counter 4294967295: 0-1 2-3 -"
+    assert set(check_revision("rotate-v2-fixed", FOUR)[VERDICT]) == {"holds"}
+
+
+def test_uneven_sizes_are_found_and_nothing_else():
+    frame = check_revision(own(deal=lambda n, g, o: Deal([1] * (g - 1) + [n - g + 1])), FOUR)
+    broken = frame[frame[VERDICT] != "holds"]
+    assert broken[VERDICT].to_dict() == {"sizes": "four, 2 groups, counter 0: 0 1-3"}
+
+
+def test_what_the_engine_refuses_is_told_in_its_words():
+    frame = check_revision(own(deal=lambda n, g, o: Deal([1] * g)), FOUR)
+    assert frame.loc["accepted", VERDICT].startswith(
+        "four, 2 groups, counter 0: revision 'mine': deal gave Deal(sizes=[1, 1], first=0) for 4 "
+        "CPUs; expected sizes that are 4 in all"
+    )
+    # One group is a whole node, and 4 or 5 have one CPU each; the others have no masks to judge.
+    assert list(frame["calls"]) == [5, 3, 3, 3, 2, 2]
+    nothing = check_revision(own(ticks=lambda numgrps: -1), FOUR)
+    assert "ticks gave -1" in nothing.loc["accepted", VERDICT]
+    assert set(nothing[VERDICT][1:]) == {"-"}
+
+
+JUDGED = {
+    "right": ([0b0011, 0b1100], set()),
+    "a CPU left out": ([0b0011, 0b0100], {"covered"}),
+    "a CPU twice": ([0b0111, 0b1100], {"covered"}),
+    "uneven": ([0b0111, 0b1000], {"sizes"}),
+    "an empty group": ([0b1111, 0], {"filled", "nodes"}),
+    "nothing at all": ([0, 0], {"covered", "filled", "nodes"}),
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_masks_are_judged(name):
+    masks, broken = JUDGED[name]
+    # Without clusters, since those of one node are judged as the node.
+    found = _judge(Topology.uniform(1, 4, 1, 0), masks)
+    assert {invariant for invariant, holds in found.items() if not holds} == broken
+
+
+def test_clusters_are_judged():
+    machine = Topology.uniform(1, 8, 1, 4)
+    assert all(_judge(machine, [0x03, 0x0C, 0xF0]).values())
+    assert _judge(machine, [0x07, 0x18, 0xE0]) == {
+        "covered": True,
+        "filled": True,
+        "nodes": True,
+        "clusters": False,
+        "sizes": True,
+    }
+
+
+def test_a_node_cut_by_few_groups_is_found():
+    two = Topology.uniform(2, 2, 1, 0)
+    assert _judge(two, [0b0011, 0b1100])["nodes"]
+    assert not _judge(two, [0b0101, 0b1010])["nodes"]
+
+
+def test_with_absent_cpus_only_groups_are_judged():
+    assert set(_judge(with_absent(), [0xFF])) == {"covered", "filled"}
