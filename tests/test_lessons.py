@@ -25,11 +25,13 @@ from groupcpus.lessons import (
     check,
     check_revision,
     odd_machines,
+    rank,
     search,
     small,
     with_absent,
 )
 from groupcpus.machines import machine_names
+from groupcpus.sweep import sweep
 
 PARTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 
@@ -218,3 +220,38 @@ def test_a_node_cut_by_few_groups_is_found():
 
 def test_with_absent_cpus_only_groups_are_judged():
     assert set(_judge(with_absent(), [0xFF])) == {"covered", "filled"}
+
+
+def test_ranks_are_what_a_sweep_gives():
+    plain = Revision("plain", "nowhere", "cluster by another name")
+    table = rank(["cluster", "rotate-v2", plain], ["overflow_4cpu"])
+    assert list(table.index) == ["rotate-v2", "cluster", "plain"]
+    frame = sweep(
+        ["overflow_4cpu"],
+        devices=range(2, 9),
+        queues=[2, 3],
+        revisions=["cluster", "rotate-v2"],
+        irqchips=["x86", "gicv3"],
+        workers=0,
+        progress=False,
+    )
+    for revision, rows in frame.groupby("revision"):
+        x86, gicv3 = rows[rows["irqchip"] == "x86"], rows[rows["irqchip"] == "gicv3"]
+        above = x86["greatest"] - x86["fair_bound"]
+        assert table.loc[revision].to_dict() == pytest.approx(
+            {
+                "runs": len(rows),
+                "bound reached": (above <= 0).mean(),
+                "above bound": above.mean(),
+                "CPUs used": (gicv3["used"] / gicv3["usable"]).mean(),
+            }
+        )
+    assert table.loc["plain"].equals(table.loc["cluster"])
+
+
+def test_all_revisions_are_ranked_on_all_machines_with_groups():
+    table = rank()
+    assert set(table.index) == set(REVISIONS)
+    assert table["runs"].nunique() == 1
+    assert table.index[0] == "rotate-tiled"
+    assert table["bound reached"].is_monotonic_decreasing
