@@ -16,7 +16,7 @@ from groupcpus.errors import GroupCpusError, RequestError
 from groupcpus.grouping import Allotted, ClusterAttempt, explain, group_cpus_evenly
 from groupcpus.heapsort import heapsort_order
 from groupcpus.machines import load_machine, machine_names
-from groupcpus.revisions import REVISIONS, Revision, get_revision
+from groupcpus.revisions import REVISIONS, Deal, Revision, get_revision
 from groupcpus.topology import Topology
 
 if TYPE_CHECKING:
@@ -635,6 +635,39 @@ def _rotated(answer: object) -> bool:
     return _numbers(answer, alone, ordered=False)
 
 
+def _empty_at_the_wrap(answer: object) -> bool:
+    """Compare with the groups, up to 8, of which rotate-v2 leaves one empty at the last counter."""
+    machine = Topology.uniform(nodes=1, cpus_per_node=8, threads=1, cluster=8)
+    empty = [
+        numgrps
+        for numgrps in range(1, 9)
+        if not all(
+            group_cpus_evenly(machine, numgrps, revision="rotate-v2", spread_offset=_WRAP - 1).bits
+        )
+    ]
+    return _numbers(answer, empty, ordered=False)
+
+
+def _rotates_and_never_wraps(answer: object) -> bool:
+    """Tell whether a deal is even, and over as many calls as groups gives each the same."""
+    if not callable(answer):
+        raise _WrongKindError("Expected a function of ncpus, ngroups and offset that gives a Deal")
+    for ncpus in range(1, 13):
+        for ngroups in range(1, ncpus + 1):
+            share, extra = divmod(ncpus, ngroups)
+            for start in (0, 5, _WRAP - ngroups):
+                deals = [answer(ncpus, ngroups, start + call) for call in range(ngroups)]
+                if not all(isinstance(deal, Deal) for deal in deals):
+                    raise _WrongKindError("Expected a function that gives a Deal")
+                sizes = [list(deal.sizes) for deal in deals]
+                even = sorted([share] * (ngroups - extra) + [share + 1] * extra)
+                if any(sorted(of) != even for of in sizes):
+                    return False
+                if any(sum(of) != ncpus for of in zip(*sizes, strict=True)):
+                    return False
+    return True
+
+
 _EXERCISES: dict[str, Callable[[object], bool]] = {
     "ex1": _five_queues,
     "ex2": _no_single,
@@ -642,4 +675,6 @@ _EXERCISES: dict[str, Callable[[object], bool]] = {
     "ex4": _groups_of_absent,
     "ex5": _visits,
     "ex6": _rotated,
+    "own1": _empty_at_the_wrap,
+    "own2": _rotates_and_never_wraps,
 }

@@ -255,3 +255,25 @@ def test_all_revisions_are_ranked_on_all_machines_with_groups():
     assert table["runs"].nunique() == 1
     assert table.index[0] == "rotate-tiled"
     assert table["bound reached"].is_monotonic_decreasing
+
+
+def test_the_exercises_on_own_revisions_take_right_answers_only():
+    fixed = REVISIONS["rotate-v2-fixed"].deal
+    assert check("own2", fixed)
+    assert check("own2", REVISIONS["rotate-next"].deal)
+    for name in ("cluster", "rotate-v2"):
+        assert repr(check("own2", REVISIONS[name].deal)) == "own2: not yet"
+    assert "Expected a function" in repr(check("own2", 3))
+    assert "gives a Deal" in repr(check("own2", lambda ncpus, ngroups, offset: [1]))
+    wrapped = [
+        g for g in range(1, 9) if sum(REVISIONS["rotate-v2"].deal(8, g, 2**32 - 1).sizes) > 8
+    ]
+    short = [g for g in wrapped if first_sum_reached(g)]
+    assert check("own1", short)
+    assert not check("own1", [])
+    assert not check("own1", [*short, 4])
+
+
+def first_sum_reached(ngroups):
+    """Whether the groups before the last take all 8 CPUs at the last counter."""
+    return sum(REVISIONS["rotate-v2"].deal(8, ngroups, 2**32 - 1).sizes[:-1]) >= 8
