@@ -17,6 +17,7 @@ from groupcpus.grouping import Allotted, ClusterAttempt, explain, group_cpus_eve
 from groupcpus.heapsort import heapsort_order
 from groupcpus.machines import load_machine, machine_names
 from groupcpus.revisions import REVISIONS, Deal, Revision, get_revision
+from groupcpus.simulate import simulate
 from groupcpus.topology import Topology
 
 if TYPE_CHECKING:
@@ -668,6 +669,25 @@ def _rotates_and_never_wraps(answer: object) -> bool:
     return True
 
 
+def _meets_the_bound(answer: object) -> bool:
+    """Tell whether a respread keeps the invariants and evens L96as_v4 out as far as can be."""
+    from groupcpus.sweep import figures
+
+    if not callable(answer):
+        raise _WrongKindError("Expected a function of ncpus, ngroups and offset that gives ngroups")
+    revision = Revision(
+        "answer",
+        "an exercise",
+        "what was given as the answer",
+        respread_nodes=answer,
+        respread_clusters=answer,
+        ticks=lambda numgrps: numgrps > 1,
+    )
+    row = figures(simulate("L96as_v4", revision=revision))
+    verdicts = check_revision(revision)["first counter-example"]
+    return row.greatest <= row.fair_bound and set(verdicts) == {"holds"}
+
+
 _EXERCISES: dict[str, Callable[[object], bool]] = {
     "ex1": _five_queues,
     "ex2": _no_single,
@@ -677,4 +697,5 @@ _EXERCISES: dict[str, Callable[[object], bool]] = {
     "ex6": _rotated,
     "own1": _empty_at_the_wrap,
     "own2": _rotates_and_never_wraps,
+    "own3": _meets_the_bound,
 }

@@ -31,6 +31,7 @@ from groupcpus.lessons import (
     with_absent,
 )
 from groupcpus.machines import machine_names
+from groupcpus.revisions import respread_classes, respread_over_smallest
 from groupcpus.sweep import sweep
 
 PARTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
@@ -277,3 +278,22 @@ def test_the_exercises_on_own_revisions_take_right_answers_only():
 def first_sum_reached(ngroups):
     """Whether the groups before the last take all 8 CPUs at the last counter."""
     return sum(REVISIONS["rotate-v2"].deal(8, ngroups, 2**32 - 1).sizes[:-1]) >= 8
+
+
+def turn(ncpus, ngroups, offset, by=1):
+    at = -offset * by % len(ngroups)
+    return list(ngroups) if len(set(ncpus)) > 1 else [*ngroups[at:], *ngroups[:at]]
+
+
+def turn_by_extras(ncpus, ngroups, offset):
+    return turn(ncpus, ngroups, offset, sum(ngroups) % len(ngroups))
+
+
+def test_a_respread_is_right_if_it_is_even_and_fair():
+    assert check("own3", turn_by_extras)
+    assert check("own3", respread_classes)
+    # Even on that machine, but unequal clusters lose their proportions elsewhere.
+    assert repr(check("own3", respread_over_smallest)) == "own3: not yet"
+    assert repr(check("own3", turn)) == "own3: not yet"
+    assert "respread_nodes gave" in repr(check("own3", lambda ncpus, ngroups, offset: None))
+    assert "Expected a function" in repr(check("own3", [1, 2]))
