@@ -22,7 +22,7 @@ from typing import NamedTuple
 from groupcpus.cpuset import MAX_CPUS, CpuSet, _brief, _wrap, _wrap_all, cpus_of
 from groupcpus.errors import RequestError
 from groupcpus.heapsort import heapsort_order
-from groupcpus.revisions import Deal, Revision, get_revision
+from groupcpus.revisions import REVISIONS, Deal, Revision, get_revision
 from groupcpus.topology import Topology, _count
 
 __all__ = [
@@ -306,6 +306,8 @@ class _Call:
         self.topology = topology
         self.numgrps = numgrps
         self.revision = get_revision(revision)
+        # What a reader's own revision gives is checked; the tests check those of REVISIONS.
+        self.own = REVISIONS.get(self.revision.name) is not self.revision
         self.spread_offset = self.revision.offset(numgrps, spread_offset)
         # For a counter of groups: how many calls of this size it stands for.
         self.calls = self.spread_offset // numgrps
@@ -317,7 +319,7 @@ class _Call:
         # groups dealt alike, so a machine of many equal parts needs each of these once.
         self.nodes: dict[tuple[int, int, int], tuple[list[int], int]] = {}
         self.allotments: dict[tuple[str | int, ...], _Allotment] = {}
-        self.patterns: dict[tuple[int, int], _Pattern] = {}
+        self.patterns = _Patterns(self)
 
     def run(self) -> Grouping:
         """Deal present CPUs, then possible ones that are absent: ``group_cpus_evenly()``."""
@@ -419,7 +421,19 @@ class _Call:
             self.trace.append(_attempt(node, count, clusters, taken))
         if clusters is None or not taken:
             return False
-        allotment = self.allot("cluster", list(map(len, clusters)), count, total, node)
+        sizes = list(map(len, clusters))
+        allotment = self.allot("cluster", sizes, count, total, node)
+        if whole and self.trace is None and not self.revision.deal_parts:
+            keys = zip([sizes[id] for id in allotment.ids], allotment.ngroups, strict=True)
+            patterns = list(map(self.patterns.__getitem__, keys))
+            lows = topology._cluster_lows[node]
+            if lows and all(pattern.runs for pattern in patterns):
+                groups += [
+                    run << lows[id]
+                    for id, pattern in zip(allotment.ids, patterns, strict=True)
+                    for run in pattern.runs
+                ]
+                return True
         for cluster, ngroups, cluster_total in allotment:
             self.assign(groups, clusters[cluster], ngroups, node, cluster, cluster_total)
         return True
@@ -438,9 +452,7 @@ class _Call:
         if parts and self.assign_parts(groups, cpus, ngroups, node, cluster, total):
             return
         ncpus = len(cpus)
-        pattern = self.patterns.get((ncpus, ngroups))
-        if not pattern:
-            pattern = self.patterns[ncpus, ngroups] = _Pattern(self, ncpus, ngroups)
+        pattern = self.patterns[ncpus, ngroups]
         if self.trace is None and pattern.runs and cpus[-1] - cpus[0] == ncpus - 1:
             if ngroups == 1:
                 groups.append(pattern.runs[0] << cpus[0])
@@ -558,8 +570,9 @@ class _Pattern:
     """
 
     def __init__(self, call: _Call, ncpus: int, ngroups: int) -> None:
-        deal = call.revision.deal(ncpus, ngroups, call.spread_offset)
-        self.deal = _checked_deal(call.revision, "deal", deal, ncpus, ngroups)
+        self.deal = call.revision.deal(ncpus, ngroups, call.spread_offset)
+        if call.own:
+            self.deal = _checked_deal(call.revision, "deal", self.deal, ncpus, ngroups)
         sizes, first = self.deal
         self.whole = ngroups == 1
         self.singles = first == 0 and len(sizes) == ncpus and max(sizes) == 1
@@ -620,6 +633,18 @@ def _checked_deal(
             f"expected sizes that are {ncpus} in all and a first position below it"
         )
     return Deal(sizes, first)
+
+
+class _Patterns(dict[tuple[int, int], _Pattern]):
+    """The patterns of a call by CPUs and groups, each made when it is first asked for."""
+
+    def __init__(self, call: _Call) -> None:
+        super().__init__()
+        self.call = call
+
+    def __missing__(self, key: tuple[int, int]) -> _Pattern:
+        pattern = self[key] = _Pattern(self.call, *key)
+        return pattern
 
 
 class _Layout(NamedTuple):

@@ -153,8 +153,9 @@ def respread_over_proportional_floor(
     [[2, 1, 2, 1, 1], [1, 2, 1, 2, 1]]
     """
     total_groups, total_cpus = sum(ngroups), sum(ncpus)
-    floors = (max(1, total_groups * cap // total_cpus) for cap in ncpus)
-    return _place_extras(ncpus, ngroups, list(map(min, floors, ngroups)), spread_offset)
+    floor = {cap: max(1, total_groups * cap // total_cpus) for cap in set(ncpus)}
+    base = list(map(min, map(floor.__getitem__, ncpus), ngroups))
+    return _place_extras(ncpus, ngroups, base, spread_offset)
 
 
 def respread_over_smallest(
@@ -190,8 +191,10 @@ def _place_extras(
         stride = count // extras if 0 < extras < count else 1
     start = spread_offset % count
     for i in range(count):
+        if not extras:
+            break
         at = (start + i * stride) % count
-        if extras and placed[at] < ncpus[at]:
+        if placed[at] < ncpus[at]:
             placed[at] += 1
             extras -= 1
     while extras and any(map(int.__lt__, placed, ncpus)):

@@ -148,6 +148,7 @@ class Topology:
         ids: dict[tuple[int, ...], int] = {}
         fields["_node_shapes"] = tuple(ids.setdefault(shape, len(ids)) for shape in shapes)
         fields["_node_clusters"] = tuple(map(self._clusters_in, self._node_masks))
+        fields["_cluster_lows"] = tuple(map(_lows, self._node_clusters))
         fields["_cores_contiguous"] = _contiguous([self._core[cpu] for cpu in cpus])
         fields["_layouts"] = {}
 
@@ -162,6 +163,7 @@ class Topology:
     _node_cpus: tuple[list[int], ...]
     _node_shapes: tuple[int, ...]
     _node_clusters: tuple[list[tuple[int, ...]] | None, ...]
+    _cluster_lows: tuple[list[int] | None, ...]
     _cores_contiguous: bool
     _layouts: dict[tuple[tuple[int, ...], bool], Any]
 
@@ -395,6 +397,13 @@ def _by_cpu(sets: Iterable[CpuSet]) -> dict[int, int]:
 def _lowest(mask: int) -> int:
     """Give the lowest CPU of a mask, -1 for an empty one."""
     return (mask & -mask).bit_length() - 1
+
+
+def _lows(clusters: list[tuple[int, ...]] | None) -> list[int] | None:
+    """Give the lowest CPUs of clusters without gaps; None if one has a gap, or is unknown."""
+    if clusters is None or any(cpus[-1] - cpus[0] >= len(cpus) for cpus in clusters):
+        return None
+    return [cpus[0] for cpus in clusters]
 
 
 def _contiguous(cores: list[int]) -> bool:
