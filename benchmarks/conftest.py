@@ -53,6 +53,6 @@ def note(request: pytest.FixtureRequest) -> Callable[[str], None]:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     lines = config.stash.get(RATIOS, [])
     if lines:
-        terminalreporter.section("cold calls, medians")
+        terminalreporter.section("medians")
         for line in lines:
             terminalreporter.write_line(line)
