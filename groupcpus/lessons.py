@@ -300,14 +300,15 @@ INVARIANTS = {
     "accepted": "the engine accepts what its functions give",
     "covered": "every possible CPU is in exactly one group",
     "filled": "no group is empty while there are CPUs enough",
-    "nodes": "equal nodes share as many groups as under cluster, each from 1 to its CPUs",
-    "clusters": "equal clusters of a node share as many groups as under cluster, likewise",
+    "nodes": "nodes have as many groups as under cluster, equal ones in any order",
+    "clusters": "the clusters of a node likewise",
     "sizes": "groups of a node, or of a cluster, differ by one CPU at most",
 }
 """What `check_revision` looks at, the last three only where all CPUs are present.
 
-How many groups equal parts share says also that no group crosses a border.  Clusters count where
-`cluster` would deal a node cluster by cluster: when it has as many groups as clusters.
+As many groups as under `cluster` is from 1 to as many as CPUs, and says also that none crosses a
+border.  Clusters count where `cluster` would deal a node cluster by cluster: when it has as many
+groups as clusters.
 """
 
 
