@@ -2,8 +2,10 @@
 """Pictures say what the run says: heights, numbers, rings and labels are read back."""
 
 import io
+from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.collections import EllipseCollection, PolyCollection
 from matplotlib.colors import to_hex
@@ -221,8 +223,25 @@ def test_every_cpu_is_in_exactly_one_leaf(nodes, cpus):
 
 def test_the_distribution_counts_online_cpus(before, after):
     ax = plot.distribution([before, after])
-    drawn = [sum(bar.get_height() for bar in bars) for bars in ax.containers]
-    assert drawn == [96, 96]
+    for bars, run in zip(ax.patches, (before, after), strict=True):
+        heights, edges, _ = bars.get_data()
+        # Every other one is a gap.
+        middles = (edges[::2] + edges[1::2]) / 2
+        drawn = dict(zip(np.round(middles).tolist(), heights[::2].tolist(), strict=True))
+        assert drawn == Counter(run.counts.values())
+
+
+def test_bars_of_one_run_stand_at_their_ticks_and_the_bound_behind_them(after):
+    ax = plot.distribution([after])
+    _, edges, _ = ax.patches[0].get_data()
+    assert ((edges[::2] + edges[1::2]) / 2).tolist() == pytest.approx(
+        sorted(set(after.counts.values()))
+    )
+    assert ax.lines[0].get_xdata() == [after.best + 0.5] * 2
+
+
+def test_the_distribution_names_its_runs(before, after):
+    ax = plot.distribution([before, after])
     assert {text.get_text() for text in ax.get_legend().get_texts()} == {"cluster", "rotate-v2"}
 
 

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -377,57 +376,93 @@ def distribution(
     Axes
     """
     ax = axes_of(ax, 8, 3.2)
-    chips = {run.irqchip for run in runs}
-    frames = []
-    for at, run in enumerate(runs):
-        name = run.revision.name if len(chips) == 1 else f"{run.revision.name}, {run.irqchip}"
-        name = names[at] if names else name
-        online = run.per_cpu[run.per_cpu["online"]]
-        frames.append(pd.DataFrame({"IRQs of a CPU": online["irqs"], "run": name}))
-    sns.histplot(
-        pd.concat(frames, ignore_index=True),
-        x="IRQs of a CPU",
-        hue="run",
-        palette=list(SERIES[: len(frames)]),
-        discrete=True,
-        multiple="dodge",
-        shrink=0.8,
-        alpha=1,
-        ax=ax,
-    )
-    legend = ax.get_legend()
-    assert legend is not None
-    legend.set_title("")
-    # seaborn adds the bars of the last run first.
-    for at, bars in enumerate(reversed(ax.containers)):
-        for bar in (*bars, legend.legend_handles[at]):
-            bar.set(hatch=HATCHES[at % len(HATCHES)], edgecolor="white", linewidth=0.5)
-    for best in sorted({run.best for run in runs}):
-        ax.axvline(best, color=BOUND, linestyle="--", linewidth=1.2)
-        ax.text(
-            best, 1.0, f" best possible max: {best}", transform=ax.get_xaxis_transform(), fontsize=8
-        )
-    ax.set_ylabel("CPUs")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    # From 0 on: a single count would have the whole width, and ticks between whole numbers.
-    most = max(max(run.best, *run.counts.values()) for run in runs)
-    ax.set_xlim(-0.6, most + 0.6)
-    sns.despine(ax=ax)
+    if names is None:
+        chips = {run.irqchip for run in runs}
+        names = [
+            run.revision.name if len(chips) == 1 else f"{run.revision.name}, {run.irqchip}"
+            for run in runs
+        ]
+    _Distribution(ax, names, len({run.best for run in runs})).show(runs)
     return ax
 
 
+class _Distribution:
+    """Bars a run, named in the legend, and lines for the bounds; `show` moves them."""
+
+    def __init__(self, ax: Axes, names: Sequence[str], bounds: int) -> None:
+        self.ax = ax
+        # One outline a run, gaps included: a hatch a bar would take most of the drawing time.
+        self.bars = [
+            ax.stairs(
+                [0],
+                [0, 1],
+                fill=True,
+                facecolor=SERIES[at % len(SERIES)],
+                hatch=HATCHES[at % len(HATCHES)],
+                edgecolor="white",
+                linewidth=0.5,
+                label=name,
+            )
+            for at, name in enumerate(names)
+        ]
+        self.lines = [ax.axvline(0, color=BOUND, ls="--", lw=1.2) for _ in range(bounds)]
+        foot = ax.get_xaxis_transform()
+        self.labels = [ax.text(0, 1.0, "", transform=foot, fontsize=8) for _ in range(bounds)]
+        ax.set(xlabel="IRQs of a CPU", ylabel="CPUs")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        ax.legend(loc="upper right")
+        sns.despine(ax=ax)
+        # The numbers of both axes meet in the corner: only one of them can be kept as pixels.
+        self.moving: list[Artist] = [*self.bars, *self.lines, *self.labels, ax.xaxis]
+        self.words: list[Text | Axis] = [ax.yaxis]
+
+    def show(self, runs: Sequence[Run]) -> None:
+        """Show runs, as many as there are names, with as many different bounds."""
+        # From 0 on: a single count would have the whole width, and ticks between whole numbers.
+        most = max(max(run.best, *run.counts.values()) for run in runs)
+        heights = np.array(
+            [
+                np.bincount(
+                    [run.counts[cpu] for cpu in run.machine.topology.online], minlength=most + 1
+                )
+                for run in runs
+            ]
+        )
+        width = 0.8 / len(runs)
+        there = heights > 0
+        # Those that have a count stand side by side, their middle at its tick.
+        left = np.arange(most + 1) + width * (np.cumsum(there, axis=0) - 1 - there.sum(axis=0) / 2)
+        for bars, high, low in zip(self.bars, heights, left, strict=True):
+            (at,) = np.nonzero(high)
+            bars.set_data(
+                np.stack([high[at], np.zeros(len(at))], 1).ravel()[:-1],
+                np.stack([low[at], low[at] + width], 1).ravel(),
+            )
+        bounds = sorted({run.best for run in runs})
+        for line, label, best in zip(self.lines, self.labels, bounds, strict=True):
+            # Behind the count's bars, not through them.
+            line.set_xdata([best + 0.5] * 2)
+            label.set(x=best + 0.5, text=f" best possible max: {best}")
+        self.ax.set(xlim=(-0.6, most + 0.6), ylim=(0, heights.max() * 1.05))
+
+
 class DistributionComparison(Picture):
-    """The distributions of two runs in one picture."""
+    """The distributions of two runs in one picture, to be redrawn quickly."""
 
     def __init__(self, before: Run, after: Run) -> None:
         super().__init__(*PAIR)
+        self._fixed: object = None
         self.draw(before, after)
 
     def draw(self, before: Run, after: Run) -> None:
         """Draw two runs of a machine in place of those shown."""
-        self.figure.clear()
-        self.settle()
-        ax = self.figure.add_axes((0.06, 0.09, 0.92, 0.84))
-        runs = {"before": before, "after": after}
-        names = [f"{when}, {run.revision.name}" for when, run in runs.items()]
-        distribution(list(runs.values()), ax, names=names)
+        names = [f"before, {before.revision.name}", f"after, {after.revision.name}"]
+        fixed = names, len({before.best, after.best})
+        if fixed != self._fixed:
+            self._fixed = fixed
+            self.figure.clear()
+            self.settle()
+            self.bars = _Distribution(self.figure.add_axes((0.06, 0.09, 0.92, 0.84)), *fixed)
+        self.bars.show([before, after])
+        self.moving, self.words = self.bars.moving, self.bars.words
