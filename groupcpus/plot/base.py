@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.textpath import TextPath
+from matplotlib.transforms import Transform
 from PIL import Image
 
 # From the Okabe-Ito palette, which colour-blind readers tell apart.
@@ -156,9 +157,10 @@ def _glyphs(text: str, points: float) -> tuple[Path, float]:
 class Numbers:
     """Many short texts that change often, as markers: a line of them for each text and ink."""
 
-    def __init__(self, ax: Axes, zorder: float = 4) -> None:
+    def __init__(self, ax: Axes, zorder: float = 4, transform: Transform | None = None) -> None:
         self.ax = ax
         self.zorder = zorder
+        self.transform = transform
         self.lines: list[Line2D] = []
 
     def write(self, texts: Iterable[tuple[float, float, str, str, float]]) -> list[Line2D]:
@@ -169,6 +171,8 @@ class Numbers:
                 places.setdefault((text, ink, points), []).append((x, y))
         while len(self.lines) < len(places):
             line = Line2D([], [], linestyle="none", markeredgewidth=0, zorder=self.zorder)
+            if self.transform:
+                line.set(transform=self.transform, clip_on=False)
             self.ax.add_line(line)
             self.lines.append(line)
         for line in self.lines[len(places) :]:

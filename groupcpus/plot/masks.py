@@ -3,18 +3,21 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgb
+from matplotlib.axis import Axis
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, StepPatch
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import ScaledTranslation
 
-from groupcpus.plot.base import BOUND, HATCHES, HOT, SERIES, Picture, axes_of
+from groupcpus.plot.base import BOUND, HATCHES, HOT, SERIES, Numbers, Picture, axes_of
 from groupcpus.plot.loads import PAIR
 from groupcpus.plot.maps import Map
 from groupcpus.simulate import Interrupt, Run
@@ -69,16 +72,14 @@ class _Matrix:
         self.cpus = [cpu for cpus in topology.nodes.values() for cpu in cpus]
         self.column = {cpu: at for at, cpu in enumerate(self.cpus)}
         count = len(self.cpus)
-        self.image = ax.imshow(
-            np.ones((1, count, 3)), aspect="auto", extent=(-0.5, count - 0.5, 1, 0)
-        )
-        # Masks of thousands of rows are averaged, not picked from.
-        self.image.set_interpolation("antialiased")
+        self.bands = PolyCollection([], linewidths=0)
         self.marks = Line2D([], [], linestyle="none", marker="o", color=EFFECTIVE)
         self.single = Line2D([], [], linestyle="none", marker="D", color=HOT, markeredgecolor="k")
         self.single.set_markeredgewidth(0.3)
-        self.borders = LineCollection([], colors="0.25", linewidths=0.8)
-        self.edges = self._edges(topology)
+        self.borders = LineCollection([], colors="0.25", linewidths=0.8, zorder=0.5)
+        self._draw_edges(topology)
+        # The borders stay as pixels, and bands are drawn on them.
+        ax.add_collection(self.bands, autolim=False)
         ax.add_line(self.marks)
         ax.add_line(self.single)
         ax.add_collection(self.borders, autolim=False)
@@ -114,9 +115,9 @@ class _Matrix:
             if isinstance(handle, Line2D):
                 handle.set_markersize(5)
 
-    def _edges(self, topology: Topology) -> list[Artist]:
+    def _draw_edges(self, topology: Topology) -> None:
         """Draw node borders, and those of clusters if they are far enough apart to be seen."""
-        edges: list[Artist] = []
+        edges: list[LineCollection] = []
         count = len(self.cpus)
         clusters = [at for at, _ in _starts([topology.cluster_id(cpu) for cpu in self.cpus])]
         if len(clusters) <= 64:
@@ -127,7 +128,7 @@ class _Matrix:
         edges.append(LineCollection(lines, colors="0.25", linewidths=1))
         transform = self.ax.get_xaxis_transform()
         for edge in edges:
-            edge.set_transform(transform)
+            edge.set(transform=transform, zorder=0.5)
             self.ax.add_artist(edge)
         ends = [at for at, _ in nodes[1:]] + [count]
         if len(nodes) <= 16:
@@ -135,30 +136,32 @@ class _Matrix:
                 middle = (at + end - 1) / 2
                 box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}
                 label = self.ax.text(middle, 0.985, f"node {node}", transform=transform, bbox=box)
-                label.set(ha="center", va="top", fontsize=8, zorder=5)
-                edges.append(label)
-        return edges
+                label.set(ha="center", va="top", fontsize=8, zorder=0.6)
 
     @property
     def moving(self) -> list[Artist]:
         """What `show` changes as long as `rows` stay the same."""
-        return [self.image, self.borders, *self.edges, self.marks, self.single]
+        return [self.bands, self.marks, self.single]
 
     def show(self, run: Run, device: str | None = None, when: str = "") -> None:
         """Show a run of a machine with the same CPUs."""
         irqs = [irq for irq in run.interrupts if device in (None, irq.device)]
         names = list(dict.fromkeys(irq.device for irq in irqs))
         rows = max(len(irqs), 1)
-        table = np.ones((rows, len(self.cpus), 3))
-        shades = [np.array(to_rgb(shade)) for shade in MASKS]
-        columns: dict[int, list[int]] = {}
+        bands: dict[int, list[tuple[int, int]]] = {}
+        corners: list[list[tuple[float, float]]] = []
+        shades: list[str] = []
         for row, irq in enumerate(irqs):
             mask = irq.affinity.mask
-            if mask not in columns:
-                columns[mask] = [self.column[cpu] for cpu in irq.affinity if cpu in self.column]
-            table[row, columns[mask]] = shades[names.index(irq.device) % 2]
-        self.image.set_data(table)
-        self.image.set_extent((-0.5, len(self.cpus) - 0.5, rows, 0))
+            if mask not in bands:
+                columns = sorted(self.column[cpu] for cpu in irq.affinity if cpu in self.column)
+                bands[mask] = _bands(columns)
+            for left, right in bands[mask]:
+                low, high = left - 0.5, right + 0.5
+                corners.append([(low, row), (high, row), (high, row + 1), (low, row + 1)])
+                shades.append(MASKS[names.index(irq.device) % 2])
+        self.bands.set_verts(corners)
+        self.bands.set_facecolor(shades)
         self._place(self.marks, irqs, False)
         self._place(self.single, irqs, True)
         figure = self.ax.get_figure(root=True)
@@ -166,6 +169,8 @@ class _Matrix:
         box = self.ax.get_position()
         wide = figure.get_figwidth() * box.width / len(self.cpus)
         tall = figure.get_figheight() * box.height / rows
+        # Thousands of masks or CPUs are averaged, not picked from; fewer need no such care.
+        self.bands.set_antialiased(100 * min(wide, tall) < 1)
         size = min(6.0, max(1.5, 72 * min(wide, tall) * 0.75))
         self.marks.set_markersize(size)
         self.single.set(markersize=size, markeredgewidth=0.3 if size > 3 else 0)
@@ -197,6 +202,17 @@ class _Matrix:
             if irq.effective is not None and (len(irq.affinity) == 1) == single
         ]
         line.set_data(*zip(*found, strict=True) if found else ([], []))
+
+
+def _bands(columns: Sequence[int]) -> list[tuple[int, int]]:
+    """Join columns that follow each other: the first and last of each band."""
+    bands: list[tuple[int, int]] = []
+    for at in columns:
+        if bands and bands[-1][1] == at - 1:
+            bands[-1] = bands[-1][0], at
+        else:
+            bands.append((at, at))
+    return bands
 
 
 def _starts(values: Sequence[object]) -> list[tuple[int, object]]:
@@ -236,56 +252,116 @@ def sharing(
     >>> ax.get_title()
     'cluster: the 28 CPUs with 6 IRQs, by device'
     """
-    ax = axes_of(ax, 11, 3.2)
-    greatest = max(run.counts.values(), default=0)
-    if cpus is None:
-        hottest = [cpu for cpu, count in run.counts.items() if count == greatest and count]
-        cpus = hottest[:MAX_SHARED]
-        first = f"the first {MAX_SHARED} of " if len(hottest) > MAX_SHARED else "the "
-        plural = "" if len(hottest) == 1 else "s"
-        irqs = "1 IRQ" if greatest == 1 else f"{greatest} IRQs"
-        title = f"{first}{len(hottest)} CPU{plural} with {irqs}, by device"
-    else:
-        title = f"{len(cpus)} CPUs, by device"
-    by_cpu: dict[int, dict[str, int]] = {cpu: {} for cpu in cpus}
-    for irq in run.interrupts:
-        if irq.effective in by_cpu:
-            counts = by_cpu[irq.effective]
-            counts[irq.device] = counts.get(irq.device, 0) + 1
-    devices = [device.name for device in run.machine.devices]
-    devices = [name for name in devices if any(name in counts for counts in by_cpu.values())]
-    own = devices if len(devices) <= MAX_SERIES else devices[: MAX_SERIES - 1]
-    rest = devices[len(own) :]
-    layers = [(name, [name]) for name in own] + ([(f"{len(rest)} more", rest)] if rest else [])
-    places = np.arange(len(cpus))
-    bottom = np.zeros(len(cpus))
-    for at, (label, names) in enumerate(layers):
-        heights = np.array([sum(by_cpu[cpu].get(name, 0) for name in names) for cpu in cpus])
-        # One outline a layer, gaps included: a hatch a bar would take a second.
-        layer = ax.stairs(
-            np.stack([bottom + heights, bottom], 1).ravel()[:-1],
-            np.stack([places - 0.43, places + 0.43], 1).ravel(),
-            baseline=np.repeat(bottom, 2)[:-1],
-            fill=True,
-            facecolor=SERIES[(at + 1) % len(SERIES)],
-            hatch=HATCHES[at % len(HATCHES)],
-            edgecolor="white",
-            linewidth=0.6,
-            label=label,
+    stacks = _Sharing(axes_of(ax, 11, 3.2))
+    stacks.show(run, cpus, top or 0)
+    return stacks.ax
+
+
+class _Sharing:
+    """Stacks of devices; `show` puts a run into the same artists."""
+
+    def __init__(self, ax: Axes) -> None:
+        self.ax = ax
+        self.devices: list[str] | None = None
+        self.layers: list[StepPatch] = []
+        self.line = ax.axhline(0, color=BOUND, linestyle="--", linewidth=1.2)
+        self.label = ax.text(1.0, 0, "", transform=ax.get_yaxis_transform(), fontsize=8)
+        self.title = ax.set_title(" ", fontsize=10, y=1.01)
+        # Not ticks: other CPUs in every picture, and ticks take long to draw.
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        below = ScaledTranslation(0, -9 / 72, figure.dpi_scale_trans)
+        self.numbers = Numbers(ax, transform=ax.get_xaxis_transform() + below)
+        ax.set(xticks=[], ylabel="IRQs")
+        ax.set_xlabel("CPU", labelpad=17)
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        sns.despine(ax=ax)
+
+    @property
+    def moving(self) -> list[Artist]:
+        """What `show` changes as long as `devices` stay the same."""
+        return [*self.layers, self.line, *self.numbers.lines]
+
+    @property
+    def words(self) -> list[Text | Axis]:
+        """The same, of letters."""
+        return [self.ax.yaxis, self.label, self.title]
+
+    def show(
+        self, run: Run, cpus: Sequence[int] | None = None, top: int = 0, when: str = ""
+    ) -> None:
+        """Show some CPUs of a run, or those with most interrupts."""
+        greatest = max(run.counts.values(), default=0)
+        if cpus is None:
+            hottest = [cpu for cpu, count in run.counts.items() if count == greatest and count]
+            cpus = hottest[:MAX_SHARED]
+            first = f"the first {MAX_SHARED} of " if len(hottest) > MAX_SHARED else "the "
+            plural = "" if len(hottest) == 1 else "s"
+            irqs = "1 IRQ" if greatest == 1 else f"{greatest} IRQs"
+            title = f"{first}{len(hottest)} CPU{plural} with {irqs}, by device"
+        else:
+            title = f"{len(cpus)} CPUs, by device"
+        self.title.set_text(f"{when}{run.revision.name}: {title}")
+        by_cpu: dict[int, dict[str, int]] = {cpu: {} for cpu in cpus}
+        for irq in run.interrupts:
+            if irq.effective in by_cpu:
+                counts = by_cpu[irq.effective]
+                counts[irq.device] = counts.get(irq.device, 0) + 1
+        devices = [device.name for device in run.machine.devices]
+        devices = [name for name in devices if any(name in counts for counts in by_cpu.values())]
+        own = devices if len(devices) <= MAX_SERIES else devices[: MAX_SERIES - 1]
+        rest = devices[len(own) :]
+        names = [[name] for name in own] + ([rest] if rest else [])
+        self._name([*own, f"{len(rest)} more"] if rest else own)
+        places = np.arange(len(cpus))
+        edges = np.stack([places - 0.43, places + 0.43], 1).ravel()
+        bottom = np.zeros(len(cpus))
+        for layer, of in zip(self.layers, names, strict=True):
+            heights = np.array([sum(by_cpu[cpu].get(name, 0) for name in of) for cpu in cpus])
+            values = np.stack([bottom + heights, bottom], 1).ravel()[:-1]
+            # matplotlib's types know single numbers only.
+            baseline: Any = np.repeat(bottom, 2)[:-1]
+            layer.set_data(values, edges, baseline)
+            bottom += heights
+        self.line.set_ydata([run.best, run.best])
+        self.label.set(y=run.best, text=f" best {run.best}")
+        every = max(1, -(-len(cpus) // 32))
+        self.numbers.write(
+            (at, 0, str(cpus[at]), "black", 8.0) for at in range(0, len(cpus), every)
         )
-        layer.set_gid(label)
-        bottom += heights
-    ax.axhline(run.best, color=BOUND, linestyle="--", linewidth=1.2)
-    ax.text(1.0, run.best, f" best {run.best}", transform=ax.get_yaxis_transform(), fontsize=8)
-    ax.set_title(f"{run.revision.name}: {title}", fontsize=10, y=1.01)
-    every = max(1, -(-len(cpus) // 32))
-    ax.set_xticks(range(0, len(cpus), every), [str(cpu) for cpu in cpus[::every]], fontsize=8)
-    ax.set(xlabel="CPU", ylabel="IRQs", ylim=(0, max(top or 0, greatest, run.best, 1) * 1.12))
-    ax.set_xlim(-0.7, max(len(cpus), 8) - 0.3)
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    ax.legend(loc="upper left", bbox_to_anchor=(1.05, 1), frameon=False, fontsize=8, handleheight=1)
-    sns.despine(ax=ax)
-    return ax
+        self.ax.set_ylim(0, max(top, greatest, run.best, 1) * 1.12)
+        self.ax.set_xlim(-0.7, max(len(cpus), 8) - 0.3)
+
+    def _name(self, devices: list[str]) -> None:
+        """Have a layer a name, and a legend."""
+        if devices == self.devices:
+            return
+        self.devices = devices
+        for layer in self.layers:
+            layer.remove()
+        # One outline a layer, gaps included: a hatch a bar would take a second.
+        self.layers = [
+            self.ax.stairs(
+                [0],
+                [0, 1],
+                fill=True,
+                facecolor=SERIES[(at + 1) % len(SERIES)],
+                hatch=HATCHES[at % len(HATCHES)],
+                edgecolor="white",
+                linewidth=0.6,
+                label=device,
+                gid=device,
+            )
+            for at, device in enumerate(devices)
+        ]
+        self.ax.legend(
+            handles=self.layers,
+            loc="upper left",
+            bbox_to_anchor=(1.05, 1),
+            frameon=False,
+            fontsize=8,
+            handleheight=1,
+        )
 
 
 class MatrixComparison(Picture):
@@ -316,23 +392,26 @@ class MatrixComparison(Picture):
 
 
 class SharingComparison(Picture):
-    """Who shares the most loaded CPUs, before and after."""
+    """Who shares the most loaded CPUs, before and after, to be redrawn quickly."""
 
     def __init__(self, before: Run, after: Run) -> None:
         super().__init__(*PAIR)
+        axes = self.figure.subplots(2, 1)
+        self.figure.subplots_adjust(0.045, 0.085, 0.86, 0.945, hspace=0.32)
+        self.stacks = [_Sharing(ax) for ax in axes]
+        axes[0].set_xlabel("")
         self.draw(before, after)
 
     def draw(self, before: Run, after: Run) -> None:
         """Draw two runs of a machine in place of those shown."""
-        self.figure.clear()
-        self.settle()
-        upper, lower = self.figure.subplots(2, 1)
-        self.figure.subplots_adjust(0.045, 0.085, 0.86, 0.945, hspace=0.32)
+        devices = [stacks.devices for stacks in self.stacks]
         top = max(0, *before.counts.values(), *after.counts.values())
-        sharing(before, upper, top=top).set_xlabel("")
-        sharing(after, lower, top=top)
-        for ax, when in ((upper, "before"), (lower, "after")):
-            ax.set_title(f"{when}, {ax.get_title()}", fontsize=10, y=1.01)
+        self.stacks[0].show(before, None, top, "before, ")
+        self.stacks[1].show(after, None, top, "after, ")
+        if devices != [stacks.devices for stacks in self.stacks]:
+            self.settle()
+        self.moving = [artist for stacks in self.stacks for artist in stacks.moving]
+        self.words = [word for stacks in self.stacks for word in stacks.words]
 
 
 class MapComparison(Picture):
