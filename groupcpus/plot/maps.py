@@ -335,7 +335,7 @@ class Map:
         self.heading = self._text(0, 0.25, "", 9.5, va="bottom", fontweight="bold")
         self.labels: dict[int, Text] = {}
         self.room: dict[int, float] = {}
-        self.kind: tuple[bool, bool] | None = None
+        self.kind: tuple[bool, ...] | None = None
         self._draw_boxes()
         self._draw_joints()
         self.marks = self._make_marks()
@@ -403,9 +403,9 @@ class Map:
                 "" if run is None or not cpus else f", {sum(run.counts[cpu] for cpu in cpus)} IRQs"
             )
             self._fit(node, label, f"{self._node_name(node)}{irqs}{captions.get(node, '')}")
-        kind = (run is None, groups is None)
+        kind = (run is None, groups is None, focus is None)
         if self.told and kind != self.kind:
-            legend = wrap(self._legend(run, groups), self._characters(8))
+            legend = wrap(self._legend(run, groups, focus), self._characters(8))
             self.note.set_text("\n".join(legend))
         self.kind = kind
 
@@ -434,7 +434,9 @@ class Map:
         cpus = self.topology.nodes[node]
         return f"node {node}: {len(cpus) or 'no'} CPU{'' if len(cpus) == 1 else 's'}"
 
-    def _legend(self, run: Run | None, groups: Sequence[CpuSet] | None) -> str:
+    def _legend(
+        self, run: Run | None, groups: Sequence[CpuSet] | None, focus: CpuSet | None
+    ) -> str:
         """Say what the marks mean and what the boxes cannot."""
         folded = Counter(len(cpus) for cpus in self.members.values()).most_common(1)[0][0]
         what = f"square: {folded} CPUs, from-to below" if folded > 1 else "circle: a CPU"
@@ -444,6 +446,8 @@ class Map:
             inside = "IRQs; ring: a mask of this CPU alone"
         else:
             inside = "group"
+            if focus is not None:
+                inside += "; black rim: what the last decision is about"
         parts = [f"{what}; inside: {inside}"]
         if groups is not None or run is not None:
             parts.append("OS CPU numbers below")
