@@ -15,7 +15,8 @@ from groupcpus.plot.maps import topology_map
 from groupcpus.simulate import simulate
 from groupcpus.topology import Topology
 
-_COLUMNS = 3
+# With three the numbers below the circles could not be read.
+_COLUMNS = 2
 
 
 def glossary() -> Figure:
@@ -31,7 +32,7 @@ def glossary() -> Figure:
     ['CPU', 'core, siblings', 'cluster', 'node']
     """
     rows = -(-len(_TERMS) // _COLUMNS)
-    figure = Figure(figsize=(11, 1.45 * rows))
+    figure = Figure(figsize=(11, 1.75 * rows))
     axes = figure.subplots(
         rows,
         _COLUMNS,
@@ -39,15 +40,15 @@ def glossary() -> Figure:
             "left": 0.01,
             "right": 0.99,
             "top": 1 - 0.2 / rows,
-            "bottom": 0.42 / rows,
-            "hspace": 0.9,
+            "bottom": 0.32 / rows,
+            "hspace": 0.55,
             "wspace": 0.06,
         },
     )
     for ax, (term, (meaning, draw)) in zip(axes.flat, _TERMS.items(), strict=False):
         draw(ax)
         ax.set_title(term, loc="left", fontsize=10, fontweight="bold")
-        ax.text(0, -0.03, fill(meaning, 58), transform=ax.transAxes, va="top", fontsize=8)
+        ax.text(0, -0.03, fill(meaning, 88), transform=ax.transAxes, va="top", fontsize=8)
     for ax in list(axes.flat)[len(_TERMS) :]:
         ax.set_axis_off()
     return figure
