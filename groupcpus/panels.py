@@ -94,6 +94,7 @@ class Explorer(controls.Panel):
     def __init__(self, machine: Machine, state: Mapping[str, str] | None = None) -> None:
         self.machine = machine
         self._given = machine
+        self._given_ships = _ships(machine)
         self._pictures: dict[str, Any] = {}
         self._shown: tuple[Run, Run] | None = None
         self._exports = widgets.HTML()
@@ -150,7 +151,7 @@ class Explorer(controls.Panel):
     def state(self) -> str:
         """What the controls are set to, as one line; `explorer` takes it back."""
         value = {name: control.value for name, control in self.controls.items()}
-        own = value["machine"] == self._given.name and not _ships(self._given)
+        own = value["machine"] == self._given.name and not self._given_ships
         if own or value["machine"] == CUSTOM:
             value["machine"] = CUSTOM
             value["topology"] = _document(self._given.topology) if own else self._custom_text()
