@@ -358,11 +358,13 @@ def _machine_controls(machine: Machine) -> dict[str, Any]:
             continuous_update=False,
             layout=widgets.Layout(width="44em", height="5em"),
         ),
-        "state": widgets.Text(
+        "state": widgets.Textarea(
             description="state",
-            placeholder="paste a line from a mail to get back to what it shows",
+            placeholder="paste a line from a mail and press Tab to get back to what it shows",
             continuous_update=False,
-            layout=widgets.Layout(width="100%"),
+            # Two lines hold all but the topology of a machine of one's own.
+            rows=2,
+            layout=widgets.Layout(width="auto"),
         ),
     }
 
