@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
@@ -89,9 +89,11 @@ class _Bars:
         self.cpus = _by_node(topology)
         nodes = [cpus for cpus in topology.nodes.values() if cpus]
         parity = [at % 2 for at, cpus in enumerate(nodes) for _ in cpus]
-        self.left = np.arange(len(self.cpus)) - 0.43
-        self.bars = PolyCollection([], facecolors=[NODE_COLOURS[odd] for odd in parity])
-        ax.add_collection(self.bars, autolim=False)
+        count = len(self.cpus)
+        sns.barplot(x=range(count), y=[0] * count, saturation=1, width=0.86, errorbar=None, ax=ax)
+        self.bars = [bar for bar in ax.patches if isinstance(bar, Rectangle)]
+        for bar, odd in zip(self.bars, parity, strict=True):
+            bar.set_facecolor(NODE_COLOURS[odd])
         # One outline for all of them: a hatch a bar would take most of the drawing time.
         self.hot = ax.stairs(
             np.zeros(len(self.cpus)),
@@ -130,7 +132,7 @@ class _Bars:
             ncols=2,
         )
         sns.despine(ax=ax)
-        self.moving: list[Artist] = [self.bars, self.hot, self.line]
+        self.moving: list[Artist] = [*self.bars, self.hot, self.line]
         self.words: list[Text | Axis] = [ax.yaxis, self.label, self.title]
 
     def _name_nodes(self, topology: Topology) -> None:
@@ -161,17 +163,14 @@ class _Bars:
 
     def show(self, run: Run, top: int = 0, when: str = "") -> None:
         """Show a run of a machine with the same CPUs."""
-        heights = np.array([run.counts[cpu] for cpu in self.cpus], float)
-        corners = np.zeros((len(heights), 4, 2))
-        corners[:, :2, 0] = self.left[:, None]
-        corners[:, 2:, 0] = self.left[:, None] + 0.86
-        corners[:, 1:3, 1] = heights[:, None]
-        self.bars.set_verts(list(corners))
+        heights = [run.counts[cpu] for cpu in self.cpus]
+        for bar, height in zip(self.bars, heights, strict=True):
+            bar.set_height(height)
         self.hot.set_data([run.single[cpu] for cpu in self.cpus])
         self.line.set_ydata([run.best, run.best])
         self.label.set(y=run.best, text=f"best {run.best}")
         self.title.set_text(f"{when}{_title(run)}")
-        self.ax.set_ylim(0, max(top, heights.max(initial=1), run.best) * 1.2)
+        self.ax.set_ylim(0, max(top, *heights, run.best, 1) * 1.2)
 
 
 class _Heat:
@@ -382,12 +381,41 @@ def distribution(
             run.revision.name if len(chips) == 1 else f"{run.revision.name}, {run.irqchip}"
             for run in runs
         ]
-    _Distribution(ax, names, len({run.best for run in runs})).show(runs)
+    frames = [
+        pd.DataFrame({"IRQs of a CPU": run.per_cpu.query("online")["irqs"], "run": name})
+        for run, name in zip(runs, names, strict=True)
+    ]
+    sns.histplot(
+        pd.concat(frames, ignore_index=True),
+        x="IRQs of a CPU",
+        hue="run",
+        palette=[SERIES[at % len(SERIES)] for at in range(len(runs))],
+        discrete=True,
+        multiple="dodge",
+        shrink=0.8,
+        alpha=1,
+        ax=ax,
+    )
+    legend = ax.get_legend()
+    assert legend is not None
+    legend.set_title("")
+    # seaborn adds the bars of the last run first.
+    for at, bars in enumerate(reversed(ax.containers)):
+        for patch in filter(None, (*bars.get_children(), legend.legend_handles[at])):
+            patch.set(hatch=HATCHES[at % len(HATCHES)], edgecolor="white", linewidth=0.5)
+    for best in sorted({run.best for run in runs}):
+        # Behind the count's bars, not through them.
+        ax.axvline(best + 0.5, color=BOUND, linestyle="--", linewidth=1.2)
+        text = f" best possible max: {best}"
+        ax.text(best + 0.5, 1, text, transform=ax.get_xaxis_transform(), fontsize=8)
+    ax.set(ylabel="CPUs", xlim=(-0.6, None))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    sns.despine(ax=ax)
     return ax
 
 
 class _Distribution:
-    """Bars a run, named in the legend, and lines for the bounds; `show` moves them."""
+    """The same with artists that `show` moves, for redrawing quickly."""
 
     def __init__(self, ax: Axes, names: Sequence[str], bounds: int) -> None:
         self.ax = ax

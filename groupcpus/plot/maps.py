@@ -15,7 +15,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import EllipseCollection, LineCollection, PolyCollection
+from matplotlib.collections import EllipseCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Patch
 from matplotlib.text import Text
@@ -520,14 +520,18 @@ class Map:
 
     def _draw_joints(self) -> None:
         """Join the threads of each core that stand in one row."""
-        joints = []
+        cores = nx.Graph()
+        cores.add_nodes_from(self.leaves)
         for here, there in pairwise(self.leaves):
-            (x, y), (next_x, next_y) = self.layout.places[here], self.layout.places[there]
+            (_, y), (_, next_y) = self.layout.places[here], self.layout.places[there]
             core = self.topology.siblings_of(self.members[here].first)
             if y == next_y and len(self.members[here]) == 1 and self.members[there] <= core:
-                joints.append([(x, y), (next_x, next_y)])
-        lines = LineCollection(joints, colors="0.55", linewidths=self.point * 0.16, zorder=1)
-        self.ax.add_collection(lines, autolim=False)
+                cores.add_edge(here, there)
+        limits = self.ax.get_xlim(), self.ax.get_ylim()
+        nx.draw_networkx_edges(
+            cores, self.layout.places, width=self.point * 0.16, edge_color="0.55", ax=self.ax
+        )
+        self.ax.set(xlim=limits[0], ylim=limits[1])
 
     def _make_marks(self) -> EllipseCollection | PolyCollection:
         """Make a circle a CPU, or a square a fold."""
