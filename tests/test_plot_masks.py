@@ -24,7 +24,8 @@ def bands(ax) -> list[set[int]]:
     (drawn,) = (made for made in ax.collections if isinstance(made, PolyCollection))
     masks: dict[int, set[int]] = {}
     for path in drawn.get_paths():
-        (left, upper), (right, lower) = path.vertices.min(axis=0), path.vertices.max(axis=0)
+        corners = np.asarray(path.vertices)
+        (left, upper), (right, lower) = corners.min(axis=0), corners.max(axis=0)
         assert lower == upper + 1
         masks.setdefault(int(upper), set()).update(range(int(left + 0.5), int(right + 0.5)))
     assert sorted(masks) == list(range(len(masks)))
