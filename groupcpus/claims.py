@@ -13,7 +13,6 @@ probing, which revision ran, how ties sort).  The verdict follows from the compa
 """
 
 import html
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import Any
 
 from groupcpus.cpuset import CpuSet, _brief
 from groupcpus.errors import FormatError, RequestError
-from groupcpus.machines import data_dir
+from groupcpus.machines import data_dir, read_toml
 from groupcpus.scenarios import SCENARIOS, Finding, Trial, number_ranges
 
 __all__ = [
@@ -46,8 +45,6 @@ ELSEWHERE = "measured elsewhere"
 # A mark beside the words, for those who skim.
 _MARKS = {REPRODUCED: "\u2713", ASSUMING: "(\u2713)", CONTRADICTED: "\u2717", ELSEWHERE: "\u2013"}
 VERDICTS = (REPRODUCED, ASSUMING, CONTRADICTED, ELSEWHERE)
-
-_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -135,12 +132,7 @@ def load_claims() -> list[Claim]:
     ['R1', 'R2a', 'R2b', 'R3a']
     """
     path = data_dir() / "claims.toml"
-    if path.stat().st_size > _MAX_BYTES:
-        raise FormatError(path.name, f"{path.stat().st_size} bytes, at most {_MAX_BYTES} are read")
-    try:
-        return _read_claims(tomllib.loads(path.read_text("utf-8")), path.name)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(path.name, f"not a TOML file: {error}") from None
+    return _read_claims(read_toml(path), path.name)
 
 
 def _read_claims(doc: Mapping[str, Any], where: str) -> list[Claim]:

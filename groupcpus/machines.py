@@ -14,7 +14,7 @@ from groupcpus.errors import FormatError, GroupCpusError, RequestError
 from groupcpus.irqchip import IRQCHIPS
 from groupcpus.topology import Topology
 
-__all__ = ["Machine", "data_dir", "load_machine", "machine_from_dict", "machine_names"]
+__all__ = ["Machine", "data_dir", "load_machine", "machine_from_dict", "machine_names", "read_toml"]
 
 # Enough to list the cores and clusters of 8192 CPUs one by one.
 _MAX_BYTES = 256 << 10
@@ -138,20 +138,36 @@ def load_machine(name_or_path: str | Path) -> Machine:
             f"machine {_brief(str(name_or_path))}: neither a file nor one of "
             f"{', '.join(machine_names())}"
         )
-    if path.stat().st_size > _MAX_BYTES:
-        raise FormatError(path.name, f"{path.stat().st_size} bytes, at most {_MAX_BYTES} are read")
+    return machine_from_dict(read_toml(path), path.name)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file of bounded cost.
+
+    Raises
+    ------
+    FormatError
+        If it is too large, cannot be read, or is not TOML.
+
+    Examples
+    --------
+    >>> read_toml(data_dir() / "machines" / "D16plds_v6.toml")["arch"]
+    'arm64'
+    """
     try:
+        if path.stat().st_size > _MAX_BYTES:
+            size = path.stat().st_size
+            raise FormatError(path.name, f"{size} bytes, at most {_MAX_BYTES} are read")
         text = path.read_text(encoding="utf-8")
         if text.count(".") > _MAX_DOTS:
-            raise FormatError(path.name, f"more than {_MAX_DOTS} dots; expected a machine file")
-        doc = tomllib.loads(text)
+            raise FormatError(path.name, f"more than {_MAX_DOTS} dots; expected fewer")
+        return tomllib.loads(text)
     except OSError as error:
         raise FormatError(path.name, f"cannot be read: {error.strerror}") from None
     except FormatError:
         raise
     except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers without end
         raise FormatError(path.name, f"not a TOML file: {error}") from None
-    return machine_from_dict(doc, path.name)
 
 
 def _is_file(path: Path) -> bool:

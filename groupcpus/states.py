@@ -3,13 +3,12 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from groupcpus.cpuset import _brief
 from groupcpus.errors import FormatError
-from groupcpus.machines import data_dir
+from groupcpus.machines import data_dir, read_toml
 
 __all__ = ["FIELDS", "Preset", "format_state", "is_state", "load_presets", "parse_state"]
 
@@ -26,7 +25,6 @@ FIELDS = (
     "picture",
 )
 _MAX_TEXT = 1 << 18
-_MAX_BYTES = 1 << 20
 _START = re.compile(r"[\s>]*(groupcpus:?[\s>]+)?machine=")
 _PAIR = re.compile(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[^\s"]+)')
 _GAP = re.compile(r"[\s>]*")
@@ -132,12 +130,7 @@ def load_presets() -> list[Preset]:
     'R2'
     """
     path = data_dir() / "presets.toml"
-    if path.stat().st_size > _MAX_BYTES:
-        raise FormatError(path.name, f"{path.stat().st_size} bytes, at most {_MAX_BYTES} are read")
-    try:
-        doc = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(path.name, f"not a TOML file: {error}") from None
+    doc = read_toml(path)
     presets = []
     for at, entry in enumerate(doc.get("presets", [])):
         where = f"{path.name}: presets[{at}]"
