@@ -14,8 +14,8 @@ from statistics import median
 import pytest
 
 from benchmarks.conftest import forget, uniform
-from groupcpus.grouping import group_cpus_evenly
-from groupcpus.topology import Topology
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.topology import Topology
 from tests import plain
 
 MACHINES = {

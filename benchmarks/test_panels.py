@@ -12,11 +12,11 @@ from statistics import median
 
 import pytest
 
-from groupcpus import panels
-from groupcpus.devices import Device
-from groupcpus.machines import Machine, load_machine
-from groupcpus.report import mail_text
-from groupcpus.topology import Topology
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.mail_text import mail_text
+from groupcpus.panels import explore as panels
 
 
 def large() -> Machine:

@@ -10,11 +10,11 @@ from itertools import product
 
 import pytest
 
-from groupcpus.devices import Device
-from groupcpus.machines import Machine
-from groupcpus.simulate import simulate
-from groupcpus.sweep import Row, figures, sweep
-from groupcpus.topology import Topology
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import Machine
+from groupcpus.machines.probe import simulate
+from groupcpus.studies.sweeps import Row, figures, sweep
 
 REVISIONS = ("cluster", "rotate-v2", "rotate-next", "rotate-tiled")
 DEVICES = range(1, 13)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which CPU will handle this queue's interrupt, and why do they pile up: the engine."""
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import Grouping, explain, group_cpus_evenly
+from groupcpus.engine.irq_setup import cpumask_local_spread, irq_setup
+from groupcpus.engine.irqchips import IRQCHIPS
+from groupcpus.engine.revisions import REVISIONS, Deal, Revision
+from groupcpus.engine.sort import heapsort_order
+from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError
-from groupcpus.grouping import Grouping, explain, group_cpus_evenly
-from groupcpus.heapsort import heapsort_order
-from groupcpus.irqchip import IRQCHIPS
-from groupcpus.machines import Machine, load_machine
-from groupcpus.mana import cpumask_local_spread, irq_setup
-from groupcpus.revisions import REVISIONS, Deal, Revision
-from groupcpus.simulate import Run, simulate
-from groupcpus.topology import Topology
+from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.probe import Run, simulate
 
 __all__ = [
     "IRQCHIPS",

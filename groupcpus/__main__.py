@@ -15,17 +15,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from groupcpus.claims import check_claims, claims_document, claims_table, claims_text
-from groupcpus.compare import OFFSETS, compare, comparison_text
-from groupcpus.cpuset import _brief
-from groupcpus.errors import GroupCpusError, RequestError
-from groupcpus.irqchip import IRQCHIPS
-from groupcpus.machines import load_machine, machine_names
-from groupcpus.replay import KINDS, recording_names, replay
-from groupcpus.report import mail_text, run_document
-from groupcpus.revisions import REVISIONS
-from groupcpus.simulate import Run, simulate
+from groupcpus.engine.irqchips import IRQCHIPS
+from groupcpus.engine.revisions import REVISIONS
+from groupcpus.errors import GroupCpusError, RequestError, brief
+from groupcpus.machines.machine import load_machine, machine_names
+from groupcpus.machines.mail_text import mail_text, run_document
+from groupcpus.machines.probe import Run, simulate
+from groupcpus.observed.compare import OFFSETS, compare, comparison_text
+from groupcpus.observed.replay import KINDS, recording_names, replay
 from groupcpus.sources import load
+from groupcpus.studies.claims import check_claims, claims_document, claims_table, claims_text
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -136,13 +135,13 @@ def _whole(text: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{_brief(text)} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{brief(text)} is no whole number") from None
 
 
 def _counter(text: str) -> int:
     value = _whole(text)
     if not 0 <= value < 1 << 32:
-        raise argparse.ArgumentTypeError(f"{_brief(value)}: expected 0 to 4294967295")
+        raise argparse.ArgumentTypeError(f"{brief(value)}: expected 0 to 4294967295")
     return value
 
 
@@ -154,7 +153,7 @@ def _picture_file(text: str) -> Path:
     path = Path(text)
     if path.suffix not in (".png", ".svg"):
         raise argparse.ArgumentTypeError(
-            f"{_brief(text)}: expected a name that ends in .png or .svg"
+            f"{brief(text)}: expected a name that ends in .png or .svg"
         )
     return path
 
@@ -225,11 +224,11 @@ def _run(args: argparse.Namespace) -> str:
 
 def _draw(path: Path, before: Run, after: Run) -> None:
     try:
-        from groupcpus import plot
+        from groupcpus import pictures
     except ImportError as error:
         raise RequestError(f"--picture needs the lab extra: {error}") from None
-    figure = plot.compare(before, after)
-    path.write_bytes(plot.to_svg(figure) if path.suffix == ".svg" else plot.to_png(figure))
+    figure = pictures.compare(before, after)
+    path.write_bytes(pictures.to_svg(figure) if path.suffix == ".svg" else pictures.to_png(figure))
 
 
 def _machines(args: argparse.Namespace) -> str:

@@ -8,6 +8,8 @@ __all__ = [
     "RequestError",
     "TopologyError",
     "VectorSpaceError",
+    "brief",
+    "counted",
 ]
 
 
@@ -50,3 +52,30 @@ class FormatError(GroupCpusError):
     def __reduce__(self) -> tuple[type["FormatError"], tuple[str, str]]:
         # BaseException would be rebuilt from the joined text alone.
         return type(self), (self.where, self.what)
+
+
+def brief(value: object) -> str:
+    """Return a value as an error's text shows it: on one line, printable, and short.
+
+    Examples
+    --------
+    >>> brief("nvme0"), brief(1 << 99), len(brief("x" * 1000))
+    ("'nvme0'", 'an integer of 100 bits', 62)
+    """
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else f"{value[:57]}...")
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, in the plural if there are several.
+
+    Examples
+    --------
+    >>> counted(1, "CPU"), counted(0, "queue")
+    ('1 CPU', '0 queues')
+    """
+    return f"{number} {noun}{'s' * (number != 1)}"

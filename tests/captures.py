@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Captures made of recordings and of made-up machines, as capture.py would write them."""
 
-from groupcpus.capture import FLAGS, FORMAT, VERSION
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.sources.capture import FLAGS, FORMAT, VERSION
 
 CLASSES = {"nvme": "0x010802", "virtio_blk": "0x010000", "net": "0x020000"}
 

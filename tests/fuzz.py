@@ -27,9 +27,8 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from groupcpus import capture
 from groupcpus.errors import GroupCpusError
-from groupcpus.sources import Loaded, load
+from groupcpus.sources import Loaded, capture, load
 from tests.sources import shapes
 
 SECONDS = 1.0

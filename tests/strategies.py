@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from groupcpus.topology import Topology
+from groupcpus.engine.topology import Topology
 from tests.plain import PlainTopology
 
 WRAP = 1 << 32  # the call counter is an unsigned int

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcpus.bounds import reachable_cpus, reachable_maximum
-from groupcpus.cpuset import CpuSet
-from groupcpus.grouping import explain, group_cpus_evenly
-from groupcpus.irqchip import FirstCpu, VectorMatrix
-from groupcpus.revisions import REVISIONS, continue_shares, deal_tiles
-from groupcpus.topology import Topology
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import explain, group_cpus_evenly
+from groupcpus.engine.irqchips import FirstCpu, VectorMatrix
+from groupcpus.engine.revisions import REVISIONS, continue_shares, deal_tiles
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.bounds import reachable_cpus, reachable_maximum
 from tests.strategies import WRAP, made, numgrps_for, offsets
 
 TILED = REVISIONS["rotate-tiled"]

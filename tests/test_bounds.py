@@ -9,7 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from groupcpus.bounds import (
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.irqchips import IRQCHIPS
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.bounds import (
     best_maximum,
     crowding,
     forced_cpus,
@@ -17,13 +21,9 @@ from groupcpus.bounds import (
     most_used,
     takes_first,
 )
-from groupcpus.cpuset import CpuSet
-from groupcpus.devices import Device
-from groupcpus.grouping import group_cpus_evenly
-from groupcpus.irqchip import IRQCHIPS
-from groupcpus.machines import Machine, load_machine
-from groupcpus.simulate import simulate
-from groupcpus.topology import Topology
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.probe import simulate
 from tests.strategies import made, offsets, revisions
 
 
@@ -40,7 +40,7 @@ def partitions(cpus):
 
 
 def valid_groupings(topology, numgrps):
-    """Every partition of the CPUs into numgrps groups that respects nodes; see groupcpus.bounds."""
+    """Every partition of the CPUs into numgrps groups that respects nodes; see bounds."""
     nodes = [tuple(cpus) for cpus in topology.nodes.values() if cpus]
     wanted = min(numgrps, len(topology.possible))
     if numgrps <= len(nodes):

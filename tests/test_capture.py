@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from groupcpus import capture
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError
-from groupcpus.sources import load_topology
+from groupcpus.sources import capture, load_topology
 from tests.sources.shapes import SHAPES, directory, sysfs
 
 SCRIPT = Path(capture.__file__)

@@ -8,7 +8,12 @@ from itertools import product
 import pytest
 
 from groupcpus.__main__ import main
-from groupcpus.claims import (
+from groupcpus.engine.group_cpus import Dealt, explain, group_cpus_evenly
+from groupcpus.engine.topology import Topology
+from groupcpus.errors import FormatError, RequestError
+from groupcpus.machines.machine import load_machine
+from groupcpus.machines.probe import simulate
+from groupcpus.studies.claims import (
     VERDICTS,
     Claim,
     Trial,
@@ -19,10 +24,7 @@ from groupcpus.claims import (
     load_claims,
     verdict,
 )
-from groupcpus.errors import FormatError, RequestError
-from groupcpus.grouping import Dealt, explain, group_cpus_evenly
-from groupcpus.machines import load_machine
-from groupcpus.scenarios import (
+from groupcpus.studies.scenarios import (
     SCENARIOS,
     _grouping,
     _pair_outcomes,
@@ -32,8 +34,6 @@ from groupcpus.scenarios import (
     probe_sequences,
     smallest_rule_breaker,
 )
-from groupcpus.simulate import simulate
-from groupcpus.topology import Topology
 
 IDS = (
     [f"R{n}" for n in range(1, 18)]

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from groupcpus.__main__ import COMMANDS, main
-from groupcpus.machines import load_machine, machine_names
-from groupcpus.report import mail_text
-from groupcpus.revisions import REVISIONS
-from groupcpus.simulate import simulate
+from groupcpus.engine.revisions import REVISIONS
+from groupcpus.machines.machine import load_machine, machine_names
+from groupcpus.machines.mail_text import mail_text
+from groupcpus.machines.probe import simulate
 
 
 def printed(capsys, *arguments):

@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupcpus import judging
 from groupcpus.__main__ import main
-from groupcpus.compare import (
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.irq_setup import cpumask_local_spread, irq_setup
+from groupcpus.engine.irqchips import make_irqchip
+from groupcpus.engine.revisions import REVISIONS
+from groupcpus.engine.topology import Topology
+from groupcpus.errors import GroupCpusError, RequestError
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import data_dir
+from groupcpus.observed import judging
+from groupcpus.observed.compare import (
     VERDICTS,
     WIDTH,
     as_found,
@@ -18,18 +27,9 @@ from groupcpus.compare import (
     machine_from_capture,
     what_if,
 )
-from groupcpus.cpuset import CpuSet
-from groupcpus.devices import Device
-from groupcpus.errors import GroupCpusError, RequestError
-from groupcpus.found import find_devices, irqchip_of
-from groupcpus.grouping import group_cpus_evenly
-from groupcpus.irqchip import make_irqchip
-from groupcpus.machines import data_dir
-from groupcpus.mana import cpumask_local_spread, irq_setup
-from groupcpus.recording import load_recording, recording_names
-from groupcpus.revisions import REVISIONS
+from groupcpus.observed.found import find_devices, irqchip_of
+from groupcpus.observed.recordings import load_recording, recording_names
 from groupcpus.sources import load
-from groupcpus.topology import Topology
 from tests.captures import add_device, capture, of_recording
 from tests.sources.shapes import SHAPES, grep, numactl, sysfs
 from tests.strategies import made

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcpus.cpuset import MAX_CPUS, CpuSet
+from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import CpuListError, GroupCpusError
 from tests import plain
 

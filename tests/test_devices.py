@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcpus.devices import DEVICE_KINDS, PROBE_ORDERS, Device, probe_calls
 from groupcpus.errors import RequestError
+from groupcpus.machines.devices import DEVICE_KINDS, PROBE_ORDERS, Device, probe_calls
 
 
 def sets(device, cpus=96):

@@ -13,10 +13,11 @@ from matplotlib.figure import Figure
 
 from groupcpus import Topology, load_machine, panels
 from groupcpus.errors import GroupCpusError
-from groupcpus.machines import machine_names
-from groupcpus.plot import Picture
-from groupcpus.report import mail_text
-from groupcpus.states import load_presets
+from groupcpus.machines.machine import machine_names
+from groupcpus.machines.mail_text import mail_text
+from groupcpus.panels import explore
+from groupcpus.panels.states import load_presets
+from groupcpus.pictures import Picture
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_every_machine_can_be_chosen_and_starts_as_its_file_has_it(panel, name):
     assert panel.text.startswith(f"{name}: ")
 
 
-@pytest.mark.parametrize("picture", panels.PICTURES)
+@pytest.mark.parametrize("picture", explore.PICTURES)
 def test_every_picture_is_drawn_and_described(panel, picture):
     panel.controls["picture"].value = "distribution" if picture == "bars" else "bars"
     before = panel.picture
@@ -40,7 +41,7 @@ def test_every_picture_is_drawn_and_described(panel, picture):
     assert panel.error == ""
     assert panel.picture != before
     assert panel.picture.startswith(b"\x89PNG")
-    sentence = panels._SENTENCES[picture]
+    sentence = explore._SENTENCES[picture]
     view = panel.children[2].value
     assert f'alt="{sentence}' in view.replace("&#x27;", "'")
     # Always the same size, so that nothing jumps.
@@ -77,9 +78,9 @@ def test_a_wrong_topology_is_said_and_the_last_picture_stays(panel, text):
 
 def test_numbers_of_a_custom_machine_show_only_for_one(panel):
     hidden = [name for name, c in panel.controls.items() if c.layout.display == "none"]
-    assert hidden == list(panels.CUSTOM_CONTROLS)
+    assert hidden == list(explore.CUSTOM_CONTROLS)
     panel.controls["machine"].value = "custom"
-    assert all(panel.controls[name].layout.display is None for name in panels.CUSTOM_CONTROLS)
+    assert all(panel.controls[name].layout.display is None for name in explore.CUSTOM_CONTROLS)
 
 
 @pytest.mark.parametrize("preset", load_presets(), ids=lambda preset: preset.claim)
@@ -235,12 +236,12 @@ def test_a_thousand_moves_leak_no_figure_and_no_observer(panel, monkeypatch):
     def artists() -> int:
         return sum(len(ax.get_children()) for p in panel._pictures.values() for ax in p.figure.axes)
 
-    for picture in panels.PICTURES:
+    for picture in explore.PICTURES:
         panel.controls["picture"].value = picture
     panel.controls["picture"].value = "bars"
     panel.controls["spread_start"].value = 1
     start = figures(), observers(), artists()
-    monkeypatch.setattr("groupcpus.plot.base.encode", lambda canvas: b"PNG")
+    monkeypatch.setattr("groupcpus.pictures.base.encode", lambda canvas: b"PNG")
     real = Picture.png
     for move in range(1000):
         # Rendering needs most of the time; each fiftieth move does it.
@@ -248,4 +249,4 @@ def test_a_thousand_moves_leak_no_figure_and_no_observer(panel, monkeypatch):
         panel.controls["spread_start"].value = move + 2
     panel.controls["spread_start"].value = 1
     assert (figures(), observers(), artists()) == start
-    assert start[0] >= len(panels.PICTURES)
+    assert start[0] >= len(explore.PICTURES)

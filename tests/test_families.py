@@ -4,11 +4,11 @@
 import pandas as pd
 import pytest
 
+from groupcpus.engine.revisions import REVISIONS
 from groupcpus.errors import RequestError
-from groupcpus.families import FAMILIES, draw_machines, scores
-from groupcpus.machines import data_dir
-from groupcpus.revisions import REVISIONS
-from groupcpus.sweep import sweep
+from groupcpus.machines.machine import data_dir
+from groupcpus.studies.families import FAMILIES, draw_machines, scores
+from groupcpus.studies.sweeps import sweep
 from tools.held_out import BLOCK, judge
 
 PER_FAMILY = 1500

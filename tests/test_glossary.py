@@ -6,7 +6,7 @@ from itertools import combinations
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 
-from groupcpus.plot import glossary
+from groupcpus.pictures import glossary
 
 
 def test_each_term_has_a_picture_and_a_sentence():

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupcpus.engine.sort import heapsort_order, order_of_equal_keys
 from groupcpus.errors import RequestError
-from groupcpus.heapsort import heapsort_order, order_of_equal_keys
 from tests import plain
 
 SORTS = {"double-pop": plain.sort_double_pop, "single-pop": plain.sort_single_pop}

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.errors import RequestError, VectorSpaceError
-from groupcpus.irqchip import (
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.irqchips import (
     IRQCHIPS,
     VECTORS_PER_CPU,
     InterruptTranslationService,
     VectorMatrix,
     make_irqchip,
 )
-from groupcpus.topology import Topology
+from groupcpus.engine.topology import Topology
+from groupcpus.errors import RequestError, VectorSpaceError
 
 EIGHT = CpuSet("0-7")
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from groupcpus.errors import RequestError
-from groupcpus.latency import (
+from groupcpus.machines.probe import simulate
+from groupcpus.studies.latency import (
     SERVED,
     disk_rates,
     fitted_service,
@@ -16,7 +17,6 @@ from groupcpus.latency import (
     throughput,
     worst_disk_loss,
 )
-from groupcpus.simulate import simulate
 
 
 @pytest.fixture(scope="module")

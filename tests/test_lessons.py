@@ -14,9 +14,11 @@ from groupcpus import (
     group_cpus_evenly,
     heapsort_order,
 )
+from groupcpus.engine.group_cpus import Allotted
+from groupcpus.engine.revisions import respread_classes, respread_over_smallest
 from groupcpus.errors import RequestError
-from groupcpus.grouping import Allotted
-from groupcpus.lessons import (
+from groupcpus.machines.machine import machine_names
+from groupcpus.studies.lessons import (
     INVARIANTS,
     _judge,
     allot,
@@ -30,9 +32,7 @@ from groupcpus.lessons import (
     small,
     with_absent,
 )
-from groupcpus.machines import machine_names
-from groupcpus.revisions import respread_classes, respread_over_smallest
-from groupcpus.sweep import sweep
+from groupcpus.studies.sweeps import sweep
 
 PARTS = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 

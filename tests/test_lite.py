@@ -25,7 +25,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from groupcpus import Topology, explain, simulate
-from groupcpus.report import mail_text
+from groupcpus.machines.mail_text import mail_text
 from tests.browser import open_page, outside, run_all_cells
 
 LITE = os.environ.get("GROUPCPUS_LITE")

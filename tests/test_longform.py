@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError, GroupCpusError
-from groupcpus.longform import compact_document
-from groupcpus.machines import data_dir
-from groupcpus.recording import load_recording, recording_from_dict, recording_names
-from groupcpus.replay import replay
+from groupcpus.machines.machine import data_dir
+from groupcpus.observed.longform import compact_document
+from groupcpus.observed.recordings import load_recording, recording_from_dict, recording_names
+from groupcpus.observed.replay import replay
 
 
 def document(name):

@@ -5,12 +5,12 @@ from itertools import product
 
 import pytest
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, RequestError
-from groupcpus.grouping import group_cpus_evenly
-from groupcpus.machines import data_dir, load_machine, machine_from_dict, machine_names
-from groupcpus.simulate import simulate
-from groupcpus.topology import Topology
+from groupcpus.machines.machine import data_dir, load_machine, machine_from_dict, machine_names
+from groupcpus.machines.probe import simulate
 
 SHAPES = {
     # name: architecture, irqchip, CPUs, nodes, clusters, cores, devices and queues

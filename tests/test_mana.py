@@ -7,12 +7,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.irq_setup import cpumask_local_spread, irq_setup, numa_hops
+from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError
-from groupcpus.machines import load_machine
-from groupcpus.mana import cpumask_local_spread, irq_setup, numa_hops
-from groupcpus.simulate import simulate
-from groupcpus.topology import Topology
+from groupcpus.machines.machine import load_machine
+from groupcpus.machines.probe import simulate
 from tests.strategies import made
 
 EXAMPLE = load_machine("mana_8cpu").topology

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.grouping import group_cpus_evenly
-from groupcpus.irqchip import make_irqchip
-from groupcpus.topology import Topology
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.irqchips import make_irqchip
+from groupcpus.engine.topology import Topology
 
 OBSERVED = tomllib.loads(
     (Path(__file__).parent / "data" / "observed.toml").read_text(encoding="utf-8")

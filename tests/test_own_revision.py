@@ -6,12 +6,12 @@ import re
 import numpy as np
 import pytest
 
+from groupcpus.engine.group_cpus import explain, group_cpus_evenly
+from groupcpus.engine.revisions import Deal, Revision, deal_rotating_fixed
+from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError, RequestError
-from groupcpus.grouping import explain, group_cpus_evenly
-from groupcpus.machines import load_machine
-from groupcpus.revisions import Deal, Revision, deal_rotating_fixed
-from groupcpus.simulate import simulate
-from groupcpus.topology import Topology
+from groupcpus.machines.machine import load_machine
+from groupcpus.machines.probe import simulate
 
 MACHINE = Topology.uniform(nodes=2, cpus_per_node=8, threads=2, cluster=4)
 

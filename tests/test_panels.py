@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from groupcpus import REVISIONS, Revision, group_cpus_evenly, load_machine, panels, simulate
 from groupcpus.errors import RequestError
-from groupcpus.report import mail_text
+from groupcpus.machines.mail_text import mail_text
 
 CONTROLS = {"devices", "queues", "before", "after", "irqchip", "probe", "spread_start"}
 

@@ -10,11 +10,10 @@ from matplotlib.collections import EllipseCollection
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from groupcpus import Topology, group_cpus_evenly, load_machine, simulate
-from groupcpus import plot as pictures
-from groupcpus.cpuset import CpuSet
-from groupcpus.devices import Device
-from groupcpus.machines import Machine
+from groupcpus import Topology, group_cpus_evenly, load_machine, pictures, simulate
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import Machine
 
 
 def custom(topology: Topology, queues: int, disks: int = 2) -> Machine:

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 
-from groupcpus import Topology, load_machine, simulate
-from groupcpus import plot as pictures
+from groupcpus import Topology, load_machine, pictures, simulate
 
 # What matplotlib returns has types too wide to be read back.
 plot: Any = pictures

@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
 
-from groupcpus import plot
-from groupcpus.grouping import group_cpus_evenly
-from groupcpus.latency import worst_disk_loss
-from groupcpus.simulate import simulate
-from groupcpus.sweep import sweep
-from groupcpus.topology import Topology
+from groupcpus import pictures
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.probe import simulate
+from groupcpus.studies.latency import worst_disk_loss
+from groupcpus.studies.sweeps import sweep
 
 
 def texts(ax):
@@ -31,18 +31,18 @@ def test_shortfall_counts_configurations_above_the_bound():
         workers=0,
         progress=False,
     )
-    ax = plot.shortfall(frame, "cluster")
+    ax = pictures.shortfall(frame, "cluster")
     short = frame[(frame["revision"] == "cluster") & (frame["greatest"] > frame["fair_bound"])]
     assert short["queues"].tolist() == [62]
     assert texts(ax) == ["0%\nof 2", "50%\nof 2"]
     assert ax.get_title() == "cluster"
-    assert texts(plot.shortfall(frame, "rotate-tiled")) == ["0%\nof 2", "0%\nof 2"]
+    assert texts(pictures.shortfall(frame, "rotate-tiled")) == ["0%\nof 2", "0%\nof 2"]
 
 
 @pytest.mark.parametrize("revision", ["cluster", "rotate-next", "rotate-tiled"])
 def test_successive_calls_count_first_cpus(revision):
     topology = Topology.uniform(nodes=1, cpus_per_node=8, threads=1, cluster=0)
-    ax = plot.successive_calls(topology, [3, 3, 3], revision)
+    ax = pictures.successive_calls(topology, [3, 3, 3], revision)
     if revision == "cluster":
         firsts = [mask.first for mask in group_cpus_evenly(topology, 3, revision=revision).masks]
         assert texts(ax) == ["3" if cpu in firsts else "0" for cpu in range(8)]
@@ -60,8 +60,8 @@ def test_successive_calls_count_first_cpus(revision):
 def test_successive_calls_take_the_counter_on():
     """With a counter of groups, two calls for three stand where one for six does."""
     topology = Topology.uniform(nodes=1, cpus_per_node=8, threads=1, cluster=0)
-    late = plot.successive_calls(topology, [3], "rotate-tiled", start=6)
-    both = plot.successive_calls(topology, [3, 3, 3], "rotate-tiled")
+    late = pictures.successive_calls(topology, [3], "rotate-tiled", start=6)
+    both = pictures.successive_calls(topology, [3, 3, 3], "rotate-tiled")
     third = [patch.get_x() for patch in rectangles(both) if round(patch.get_y() + 0.4) == 2]
     assert [patch.get_x() for patch in rectangles(late)] == third
 
@@ -74,7 +74,7 @@ def test_scores_have_a_row_a_family_and_a_mark_a_revision():
             "share": [0.5, 1.0, 0.6, 0.9],
         }
     )
-    ax = plot.scores_by_family(table, "share", aim=0.95)
+    ax = pictures.scores_by_family(table, "share", aim=0.95)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
     lines = {line.get_label(): line for line in ax.lines}
     assert np.asarray(lines["rotate-tiled"].get_xdata()).tolist() == [1.0, 0.9]
@@ -84,7 +84,7 @@ def test_scores_have_a_row_a_family_and_a_mark_a_revision():
 
 def test_losses_are_those_of_the_model():
     run = simulate("L96as_v4", revision="cluster")
-    ax = plot.disk_losses({"before": run}, 2, measured={"mail": 0.11})
+    ax = pictures.disk_losses({"before": run}, 2, measured={"mail": 0.11})
     (line,) = [line for line in ax.lines if line.get_label() == "before"]
     load, loss = np.asarray(line.get_xdata())[10], np.asarray(line.get_ydata())[10]
     assert loss == pytest.approx(worst_disk_loss(run, depth=2, service=load / 2))
@@ -92,5 +92,5 @@ def test_losses_are_those_of_the_model():
 
 
 def test_axes_of_the_caller_are_used():
-    ax = plot.disk_losses({"before": simulate("L96as_v4", revision="cluster")}, 1)
-    assert plot.successive_calls(Topology.uniform(1, 4, 1, 0), [2], "cluster", ax) is ax
+    ax = pictures.disk_losses({"before": simulate("L96as_v4", revision="cluster")}, 1)
+    assert pictures.successive_calls(Topology.uniform(1, 4, 1, 0), [2], "cluster", ax) is ax

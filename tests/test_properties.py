@@ -17,10 +17,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.grouping import explain, group_cpus_evenly
-from groupcpus.revisions import REVISIONS
-from groupcpus.topology import Topology
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import explain, group_cpus_evenly
+from groupcpus.engine.revisions import REVISIONS
+from groupcpus.engine.topology import Topology
 from tests import plain
 from tests.strategies import ALL, ROTATING, STEADY, SUMMING, WRAP, made, numgrps_for, offsets
 from tests.strategies import revisions as revision_names

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from groupcpus.machines import data_dir
-from groupcpus.recording import recording_names
-from groupcpus.topology import Topology
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.machine import data_dir
+from groupcpus.observed.recordings import recording_names
 from tools.record import record
 
 CONSOLE = Path(__file__).parent / "data" / "record-console.txt"

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcpus.__main__ import main
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.irqchips import make_irqchip
+from groupcpus.engine.revisions import REVISIONS
 from groupcpus.errors import FormatError, GroupCpusError, RequestError
-from groupcpus.interleaving import find_interleaving
-from groupcpus.irqchip import make_irqchip
-from groupcpus.machines import data_dir
-from groupcpus.recording import (
+from groupcpus.machines.machine import data_dir
+from groupcpus.observed.interleaving import find_interleaving
+from groupcpus.observed.recordings import (
     Step,
     isolated_cpus,
     load_recording,
@@ -23,8 +24,7 @@ from groupcpus.recording import (
     recording_names,
     revision_of_release,
 )
-from groupcpus.replay import KINDS, replay
-from groupcpus.revisions import REVISIONS
+from groupcpus.observed.replay import KINDS, replay
 
 # Predictions of each kind that must come true, boot and rebind together.
 COUNTS = {

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.devices import Device
-from groupcpus.machines import Machine, load_machine
-from groupcpus.report import WIDTH, mail_text
-from groupcpus.revisions import REVISIONS
-from groupcpus.simulate import simulate
-from groupcpus.topology import Topology
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.revisions import REVISIONS
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.mail_text import WIDTH, mail_text
+from groupcpus.machines.probe import simulate
 
 
 def runs(machine, before="cluster", after="rotate-v2", **options):

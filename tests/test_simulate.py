@@ -4,14 +4,14 @@
 import pytest
 from hypothesis import given
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.devices import Device
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.irqchips import IRQCHIPS, make_irqchip
+from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError, VectorSpaceError
-from groupcpus.grouping import group_cpus_evenly
-from groupcpus.irqchip import IRQCHIPS, make_irqchip
-from groupcpus.machines import Machine, load_machine
-from groupcpus.simulate import simulate
-from groupcpus.topology import Topology
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.probe import simulate
 from tests.strategies import ALL
 from tests.test_bounds import probed
 

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError, GroupCpusError, TopologyError
 from groupcpus.sources import load, load_topology
 from tests.sources.shapes import REFUSED, SHAPES, archive, directory, grep, sysfs, tail

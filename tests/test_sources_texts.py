@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError, TopologyError
 from groupcpus.sources import load_topology
 from tests.sources import shapes

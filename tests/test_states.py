@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcpus import machines
-from groupcpus.claims import load_claims
 from groupcpus.errors import FormatError
-from groupcpus.states import FIELDS, format_state, is_state, load_presets, parse_state
+from groupcpus.machines import machine as machines
+from groupcpus.panels.states import FIELDS, format_state, is_state, load_presets, parse_state
+from groupcpus.studies.claims import load_claims
 
 
 @given(
@@ -73,7 +73,7 @@ def test_presets_are_about_claims_and_can_be_read():
 )
 def test_a_damaged_table_of_presets_is_named(tmp_path, monkeypatch, text, words):
     (tmp_path / "presets.toml").write_text(text)
-    monkeypatch.setattr("groupcpus.states.data_dir", lambda: tmp_path)
+    monkeypatch.setattr("groupcpus.panels.states.data_dir", lambda: tmp_path)
     with pytest.raises(FormatError, match=words):
         load_presets()
 

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from groupcpus import REVISIONS, Topology, load_machine, machines, panels, simulate, svgpanel
-from groupcpus.svgpanel import compare_svg
+from groupcpus import REVISIONS, Topology, load_machine, panels, simulate
+from groupcpus.machines import machine as machines
+from groupcpus.panels import svgpanel
+from groupcpus.panels.svgpanel import compare_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -101,7 +103,7 @@ import sys
 for name in ("numpy", "pandas", "matplotlib", "seaborn", "PIL"):
     sys.modules[name] = None  # importing it fails
 import groupcpus
-from groupcpus import svgpanel
+from groupcpus.panels import svgpanel
 run = groupcpus.simulate("L96as_v4", revision="cluster")
 print(run.summary.greatest, max(run.counts.values()), len(svgpanel.explorer("L48s_v2").picture))
 """

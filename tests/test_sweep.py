@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupcpus import sweep as engine
-from groupcpus.devices import Device
+from groupcpus.engine.irqchips import IRQCHIPS
+from groupcpus.engine.revisions import REVISIONS
+from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, RequestError
-from groupcpus.irqchip import IRQCHIPS
-from groupcpus.machines import Machine
-from groupcpus.revisions import REVISIONS
-from groupcpus.simulate import simulate
-from groupcpus.sweep import Row, figures, sweep
-from groupcpus.topology import Topology
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import Machine
+from groupcpus.machines.probe import simulate
+from groupcpus.studies import sweeps as engine
+from groupcpus.studies.sweeps import Row, figures, sweep
 from tests.strategies import made
 
 DISK = Device("nvme0", "nvme", io_queues=9)

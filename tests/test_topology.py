@@ -9,10 +9,10 @@ import time
 import pytest
 from hypothesis import given
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import explain, group_cpus_evenly
+from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError, RequestError, TopologyError
-from groupcpus.grouping import explain, group_cpus_evenly
-from groupcpus.topology import Topology
 from tests.strategies import made
 
 GOOD = {

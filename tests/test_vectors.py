@@ -6,9 +6,9 @@ from itertools import islice
 
 import pytest
 
-from groupcpus.grouping import group_cpus_evenly
-from groupcpus.heapsort import heapsort_order
-from groupcpus.topology import Topology
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.sort import heapsort_order
+from groupcpus.engine.topology import Topology
 from tests import plain, vectors
 
 MACHINES = 1200

@@ -4,16 +4,16 @@
     python tools/held_out.py [--machines 1500] [--workers N]
 
 A row is a family, a hundred of its machines and a revision, with the columns of
-`groupcpus.families.scores`. It takes some minutes.
+`groupcpus.studies.families.scores`. It takes some minutes.
 """
 
 import argparse
 
 import pandas as pd
 
-from groupcpus.families import FAMILIES, draw_machines, scores
-from groupcpus.machines import data_dir
-from groupcpus.sweep import sweep
+from groupcpus.machines.machine import data_dir
+from groupcpus.studies.families import FAMILIES, draw_machines, scores
+from groupcpus.studies.sweeps import sweep
 
 BLOCK = 100
 

@@ -12,10 +12,10 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from groupcpus.errors import FormatError
+from groupcpus.errors import FormatError, brief
 from groupcpus.sources import affinity, captured, hwloc, interrupts, lscpu, numactl, sysfs
 from groupcpus.sources.combine import Loaded, LoadedMachine, combine
-from groupcpus.sources.facts import MAX_TEXT, Facts, Interrupt, brief
+from groupcpus.sources.facts import MAX_TEXT, Facts, Interrupt
 
 __all__ = ["Interrupt", "Loaded", "LoadedMachine", "load", "load_topology"]
 

@@ -3,9 +3,10 @@
 
 from typing import Any
 
-from groupcpus.capture import FORMAT, VERSION
-from groupcpus.cpuset import MAX_CPUS, CpuSet
-from groupcpus.errors import FormatError
+from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
+from groupcpus.engine.topology import MAX_NODES
+from groupcpus.errors import FormatError, brief
+from groupcpus.sources.capture import FORMAT, VERSION
 from groupcpus.sources.facts import (
     MAX_DISTANCES,
     MAX_INTERRUPTS,
@@ -13,13 +14,11 @@ from groupcpus.sources.facts import (
     MAX_QUEUES,
     Facts,
     Interrupt,
-    brief,
     read_cpu,
     read_cpulist,
     read_node,
 )
 from groupcpus.sources.irqfiles import MAX_IRQ, read_queue_map
-from groupcpus.topology import MAX_NODES
 
 __all__ = ["read_capture"]
 

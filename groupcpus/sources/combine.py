@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.errors import FormatError
-from groupcpus.sources.facts import MAX_DISTANCES, X86, Facts, Interrupt, brief
-from groupcpus.topology import Topology
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.topology import Topology
+from groupcpus.errors import FormatError, brief
+from groupcpus.sources.facts import MAX_DISTANCES, X86, Facts, Interrupt
 
 __all__ = ["Loaded", "LoadedMachine", "combine"]
 
@@ -250,7 +250,7 @@ def _nodes(parts: _Combined, possible: CpuSet, present: CpuSet, x86: bool) -> di
             others = [str(other) for other, mine in nodes.items() if mine & both]
             raise FormatError(
                 f"{parts.origins['nodes']}: node {node}",
-                f"its CPUs {brief(both)} are in node {', '.join(others[:3])} as well",
+                f"its CPUs {brief(str(both))} are in node {', '.join(others[:3])} as well",
             )
         nodes[node] = cpus
         placed |= cpus

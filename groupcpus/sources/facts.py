@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupcpus.cpuset import MAX_CPUS, CpuSet
-from groupcpus.errors import CpuListError, FormatError
-from groupcpus.topology import MAX_NODES
+from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
+from groupcpus.engine.topology import MAX_NODES
+from groupcpus.errors import CpuListError, FormatError, brief
 
 __all__ = ["Facts", "Interrupt"]
 
@@ -101,12 +101,6 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
         start = end + 1
 
 
-def brief(text: object) -> str:
-    """Quote a value for an error, however long it is."""
-    shown = text if isinstance(text, str) else str(text)[:100]
-    return repr(shown if len(shown) <= 60 else shown[:57] + "...")
-
-
 def read_cpulist(where: str, text: str) -> CpuSet:
     r"""Read a cpulist as files have it: with blanks after commas, or padded with NULs by tar.
 
@@ -189,7 +183,8 @@ def distinct(where: str, by_cpu: dict[int, CpuSet]) -> list[CpuSet]:
             if member in owner:
                 raise FormatError(
                     f"{where} of CPU {cpu}",
-                    f"CPU {member} is in {brief(cpus)} here, in {brief(owner[member])} elsewhere",
+                    f"CPU {member} is in {brief(str(cpus))} here, "
+                    f"in {brief(str(owner[member]))} elsewhere",
                 )
             owner[member] = cpus
     return sorted(found, key=lambda cpus: cpus.mask & -cpus.mask)

@@ -8,10 +8,10 @@ type that lstopo names is not fetched.
 import re
 from xml.parsers import expat
 
-from groupcpus.cpuset import MAX_CPUS, CpuSet
-from groupcpus.errors import FormatError
-from groupcpus.sources.facts import MAX_DISTANCES, MAX_NAME, Facts, brief, read_node, read_number
-from groupcpus.topology import MAX_NODES
+from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
+from groupcpus.engine.topology import MAX_NODES
+from groupcpus.errors import FormatError, brief
+from groupcpus.sources.facts import MAX_DISTANCES, MAX_NAME, Facts, read_node, read_number
 
 __all__ = ["read_hwloc"]
 
@@ -200,7 +200,7 @@ def _with_cpus(nodes: dict[int, CpuSet], facts: Facts) -> dict[int, CpuSet]:
         elif both := cpus & taken:
             raise FormatError(
                 f"{facts.source}: node {node}",
-                f"its CPUs {brief(both)} are in another node as well",
+                f"its CPUs {brief(str(both))} are in another node as well",
             )
         else:
             result[node] = cpus

@@ -3,9 +3,9 @@
 
 import re
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.errors import FormatError
-from groupcpus.sources.facts import MAX_NAME, Facts, brief, lines, read_cpu, read_number
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.errors import FormatError, brief
+from groupcpus.sources.facts import MAX_NAME, Facts, lines, read_cpu, read_number
 from groupcpus.sources.irqfiles import MAX_IRQ, note_interrupt
 
 __all__ = ["looks_like_interrupts", "read_interrupts", "split_description"]

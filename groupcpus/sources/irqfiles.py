@@ -3,13 +3,12 @@
 
 from typing import Any
 
-from groupcpus.errors import FormatError
+from groupcpus.errors import FormatError, brief
 from groupcpus.sources.facts import (
     MAX_INTERRUPTS,
     MAX_QUEUES,
     Facts,
     Interrupt,
-    brief,
     read_cpulist,
     read_mask,
     read_number,
@@ -35,7 +34,9 @@ def note_interrupt(facts: Facts, where: str, irq: int, **told: Any) -> None:
         before = getattr(known, name)
         if before not in (None, "", ()) and before != value:
             raise FormatError(
-                where, f"{name} of interrupt {irq} is {brief(value)} here, {brief(before)} before"
+                where,
+                f"{name} of interrupt {irq} is {brief(str(value))} here, "
+                f"{brief(str(before))} before",
             )
     facts.interrupts[irq] = Interrupt(**(vars(known) | told))
 

@@ -9,11 +9,10 @@ import json
 import re
 from typing import Any
 
-from groupcpus.cpuset import MAX_CPUS, CpuSet
-from groupcpus.errors import FormatError
+from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
+from groupcpus.errors import FormatError, brief
 from groupcpus.sources.facts import (
     Facts,
-    brief,
     grouped,
     lines,
     read_cpu,

@@ -3,7 +3,7 @@
 
 import re
 
-from groupcpus.cpuset import MAX_CPUS, CpuSet
+from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import FormatError
 from groupcpus.sources.facts import MAX_DISTANCES, Facts, lines, read_cpu, read_distances, read_node
 

@@ -3,9 +3,9 @@
 
 import re
 
-from groupcpus.cpuset import MAX_CPUS, CpuSet, _brief
-from groupcpus.errors import FormatError
-from groupcpus.topology import MAX_NODES, Topology
+from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
+from groupcpus.engine.topology import MAX_NODES, Topology
+from groupcpus.errors import FormatError, brief
 
 __all__ = ["parse_synthetic"]
 
@@ -78,22 +78,20 @@ def parse_synthetic(text: str, *, strided: bool = False) -> Topology:
         level = _NAMES.get(found[1].lower()) if found else None
         if found is None or level is None:
             raise FormatError(
-                where, f"{_brief(word)}; expected levels such as 'node:2 cluster:4 core:8 pu:2'"
+                where, f"{brief(word)}; expected levels such as 'node:2 cluster:4 core:8 pu:2'"
             )
         count = int(found[2])
         if not 1 <= count <= MAX_CPUS or total * count > MAX_CPUS:
-            raise FormatError(where, f"{_brief(word)}; expected 1 to {MAX_CPUS} CPUs in all")
+            raise FormatError(where, f"{brief(word)}; expected 1 to {MAX_CPUS} CPUs in all")
         total *= count
         last = level
         if level:
             if _RANKS[level] <= rank:
-                raise FormatError(
-                    where, f"{_brief(word)}; expected node, cluster, core, pu inwards"
-                )
+                raise FormatError(where, f"{brief(word)}; expected node, cluster, core, pu inwards")
             rank = _RANKS[level]
             counts[level] = total
     if last != "pu":
-        raise FormatError(where, f"{_brief(text)} does not end with the CPUs, such as pu:2")
+        raise FormatError(where, f"{brief(text)} does not end with the CPUs, such as pu:2")
     nodes = counts.get("node", 1)
     if nodes > MAX_NODES:
         raise FormatError(where, f"{nodes} nodes; expected 1 to {MAX_NODES}")

@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.errors import FormatError
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.errors import FormatError, brief
 from groupcpus.sources.facts import (
     MAX_NAME,
     Facts,
-    brief,
     distinct,
     read_cpu,
     read_cpulist,

@@ -10,7 +10,7 @@ import json
 import tarfile
 from dataclasses import dataclass, replace
 
-from groupcpus.cpuset import CpuSet
+from groupcpus.engine.cpuset import CpuSet
 
 
 @dataclass(frozen=True)

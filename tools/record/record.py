@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Record a boot of a Debian kernel in QEMU, as a file that ``groupcpus.replay`` reads.
+"""Record a boot of a Debian kernel in QEMU, as a file that ``groupcpus.observed.replay`` reads.
 
 Needs QEMU, a kernel image with the NVMe driver built in (Debian's cloud kernels) and a static
 busybox; see README.md beside this file.
@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from groupcpus.cpuset import CpuSet
-from groupcpus.longform import deal_absent
-from groupcpus.recording import Recording, recording_from_dict
-from groupcpus.replay import replay
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.observed.longform import deal_absent
+from groupcpus.observed.recordings import Recording, recording_from_dict
+from groupcpus.observed.replay import replay
 
 INIT = Path(__file__).with_name("init")
 # Nothing here changes what is recorded; it only makes an emulated boot quicker and quieter.

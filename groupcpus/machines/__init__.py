@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Machines with devices, probed: every interrupt on its CPU, and how good that can be."""

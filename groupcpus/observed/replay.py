@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the engine predicts for a recording, beside what the kernel did, queue by queue.
+
+`replay` computes every mask, queue map and effective CPU of a `Recording` from
+its topology, its devices and its kernel's release and arguments alone.  Where devices probed in
+parallel, an order of their requests that explains the effective CPUs is looked for
+(`groupcpus.observed.interleaving`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.irqchips import Irqchip, Vector, make_irqchip
+from groupcpus.engine.revisions import Revision
+from groupcpus.machines.devices import Device
+from groupcpus.observed.interleaving import MAX_STATES, Interleaving, find_interleaving
+from groupcpus.observed.recordings import (
+    RecordedDevice,
+    Recording,
+    Step,
+    isolated_cpus,
+    load_recording,
+    recording_names,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["KINDS", "Replay", "Row", "load_recording", "recording_names", "replay"]
+
+KINDS = ("mask", "map", "effective", "admin")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something predicted, beside what was recorded.
+
+    Attributes
+    ----------
+    phase : {"boot", "rebind"}
+        When.
+    device : str
+        Whose.
+    queue : int
+        The interrupt's vector, which is the I/O queue's number too (0: admin; maps: the hardware
+        queue, from 0).
+    kind : {"mask", "map", "effective", "admin"}
+        The affinity of a managed interrupt, the CPUs of a hardware queue, the effective CPU of a
+        managed interrupt, that of the admin queue's.
+    predicted, recorded : str
+        A cpulist or a CPU; ``?`` for what cannot be predicted.
+    basis : str
+        What the prediction rests on: ``topology``, or the order of requests that was used.
+    """
+
+    phase: str
+    device: str
+    queue: int
+    kind: str
+    predicted: str
+    recorded: str
+    basis: str
+
+    @property
+    def match(self) -> bool:
+        """Whether the prediction came true."""
+        return self.predicted == self.recorded
+
+    def __str__(self) -> str:
+        return (
+            f"{self.phase} {self.device} {self.kind} {self.queue}: predicted {self.predicted} "
+            f"({self.basis}), recorded {self.recorded}"
+        )
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A recording beside what was predicted for it.
+
+    Attributes
+    ----------
+    recording : Recording
+        What was recorded.
+    revision : Revision
+        The version of `group_cpus_evenly` that was used.
+    interleaving : Interleaving
+        How the parallel probes at boot are explained.
+    rows : tuple of Row
+        Every prediction.
+    """
+
+    recording: Recording
+    revision: Revision
+    interleaving: Interleaving
+    rows: tuple[Row, ...]
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a prediction; columns as in `Row`, and match."""
+        import pandas as pd
+
+        columns = ["phase", "device", "queue", "kind", "predicted", "recorded", "basis", "match"]
+        rows = [[getattr(row, column) for column in columns] for row in self.rows]
+        return pd.DataFrame(rows, columns=columns)
+
+    def count(self, kind: str, phase: str | None = None) -> tuple[int, int]:
+        """Count predictions of a kind that came true, and all of them."""
+        rows = [row for row in self.rows if row.kind == kind and phase in (None, row.phase)]
+        return sum(row.match for row in rows), len(rows)
+
+    @property
+    def matches(self) -> bool:
+        """Whether every prediction came true."""
+        return all(row.match for row in self.rows)
+
+    def document(self) -> dict[str, Any]:
+        """Give the result as JSON knows it: counts, the search's end, and what did not match."""
+        return {
+            "name": self.recording.name,
+            "kernel": self.recording.kernel,
+            "revision": self.revision.name,
+            "irqchip": self.recording.irqchip,
+            "matched": {kind: list(self.count(kind)) for kind in KINDS},
+            "boot": str(self.interleaving),
+            "mismatches": [str(row) for row in self.rows if not row.match],
+        }
+
+    def __str__(self) -> str:
+        counts = (f"{kind} {'/'.join(map(str, self.count(kind)))}" for kind in KINDS)
+        return f"{self.recording.name}: {', '.join(counts)}; boot: {self.interleaving}"
+
+
+def replay(
+    recording: Recording | str | Path,
+    *,
+    revision: Revision | None = None,
+    max_states: int = MAX_STATES,
+) -> Replay:
+    """Predict all that a recording shows, and compare.
+
+    Every mask follows from the topology, every queue map from the masks.  Effective CPUs follow
+    from the order of requests: known for one device, for ``rebind``, and where the kernel logged
+    it; else `find_interleaving` looks for one.  The admin queue's interrupt is predicted where the
+    order is known; on x86 it goes to the CPU with most vectors left, so that `other_irqs` count.
+
+    Parameters
+    ----------
+    recording : Recording or str or Path
+        What to replay; a name or path as `load_recording` takes.
+    revision : Revision, optional
+        The version of `group_cpus_evenly`; the kernel's own when left out.
+    max_states : int
+        When the search for an order gives up.
+
+    Examples
+    --------
+    >>> print(replay("x86-8cpu-4nodes-1x3-poll1-7.3"))
+    x86-8cpu-4nodes-1x3-poll1-7.3: mask 4/4, map 6/6, effective 4/4, admin 2/2; \
+boot: found an order of 2 steps after 3 states
+    """
+    if not isinstance(recording, Recording):
+        recording = load_recording(recording)
+    prediction = _Prediction(recording, revision or recording.revision)
+    rows: list[Row] = []
+    for phase, devices in (("boot", recording.devices), ("rebind", recording.rebind)):
+        for device in devices:
+            rows += prediction.masks_and_maps(phase, device)
+    interleaving = prediction.interleaving(max_states)
+    rows += prediction.effective_at_boot(interleaving)
+    rows += prediction.effective_in_turn("rebind", recording.rebind, "one at a time")
+    return Replay(recording, prediction.revision, interleaving, tuple(rows))
+
+
+class _Prediction:
+    """What a recording's topology, kernel and command line imply."""
+
+    def __init__(self, recording: Recording, revision: Revision) -> None:
+        self.recording = recording
+        self.revision = revision
+        possible = recording.topology.possible
+        self.isolated, self.unmapped = isolated_cpus(recording.cmdline, possible)
+
+    def sets(self, device: RecordedDevice) -> Iterator[tuple[bool, tuple[CpuSet, ...]]]:
+        """Group the CPUs for each of a device's calls after the admin queue's."""
+        recording = self.recording
+        nvme = Device(
+            "nvme0", "nvme", device.io_queues, recording.write_queues, recording.poll_queues
+        )
+        for queue_set in nvme.queue_sets(len(recording.topology.possible))[1:]:
+            grouping = group_cpus_evenly(
+                recording.topology, queue_set.queues, revision=self.revision
+            )
+            yield queue_set.interrupts, grouping.masks[: grouping.nummasks]
+
+    def masks(self, device: RecordedDevice) -> list[CpuSet]:
+        """Predict the masks of a device's managed interrupts."""
+        return [mask for interrupts, masks in self.sets(device) if interrupts for mask in masks]
+
+    def masks_and_maps(self, phase: str, device: RecordedDevice) -> Iterator[Row]:
+        masks = self.masks(device)
+        maps = [mask - self.unmapped for _, group in self.sets(device) for mask in group]
+        for kind, first, predicted, recorded in (
+            ("mask", 1, masks, device.masks[1:]),
+            ("map", 0, maps, device.maps),
+        ):
+            for at in range(max(len(predicted), len(recorded))):
+                mine, theirs = (
+                    str(sets[at]) if at < len(sets) else "?" for sets in (predicted, recorded)
+                )
+                yield Row(phase, device.name, first + at, kind, mine, theirs, "topology")
+
+    def chip(self) -> Irqchip:
+        """Make the irqchip as it is before the first NVMe device."""
+        topology = self.recording.topology
+        chip = make_irqchip(self.recording.irqchip, topology, self.isolated)
+        chip.assign([CpuSet([cpu]) for cpu in self.recording.other_irqs], managed=False)
+        return chip
+
+    def interleaving(self, max_states: int) -> Interleaving:
+        """Explain the parallel probes by the order that was logged, or look for one."""
+        recording = self.recording
+        if not recording.order:
+            return find_interleaving(recording.devices, self.chip(), max_states)
+        masks = {device.name: device.masks[1:] for device in recording.devices}
+        placed, late = self.follow(recording.order, masks)
+        effective = {device.name: device.effective for device in recording.devices}
+        explained = all(
+            cpu in (None, effective[device][queue]) for (device, queue), (_, cpu) in placed.items()
+        )
+        return Interleaving(explained, recording.order, 0, late)
+
+    def follow(
+        self, steps: Sequence[Step], masks: Mapping[str, Sequence[CpuSet]]
+    ) -> tuple[dict[tuple[str, int], tuple[Vector, int | None]], tuple[Step, ...]]:
+        """Take the steps of an order, and tell which allocations chose before the last counted.
+
+        That is seen where a log has another CPU for an allocation than the next one in turn.
+        """
+        charged = {
+            (device.name, queue): cpu
+            for device in self.recording.devices
+            for queue, cpu in enumerate(device.charged, start=1)
+        }
+        chip = earlier = self.chip()
+        vectors: dict[tuple[str, int], Vector] = {}
+        if not chip.charges_when_allocated:
+            for name in masks:
+                allocated = enumerate(chip.allocate(masks[name]), start=1)
+                vectors |= {(name, queue): vector for queue, vector in allocated}
+        placed: dict[tuple[str, int], tuple[Vector, int | None]] = {}
+        late: list[Step] = []
+        for step in steps:
+            which = step.device, step.queue
+            if step.queue > len(masks[step.device]):
+                continue  # predicted to have fewer queues, which the rows of its masks say
+            now = chip.fork()
+            if step.action == "request":
+                placed[which] = vectors[which], chip.request(vectors[which])
+            elif chip.charges_when_allocated:
+                mask = masks[step.device][step.queue - 1]
+                vectors[which] = chip.allocate([mask])[0]
+                if vectors[which].charged != charged.get(which, vectors[which].charged):
+                    chip = now.fork()
+                    vectors[which] = chip.allocate([mask], seen=earlier)[0]
+                    late.append(step)
+            earlier = now
+        return placed, tuple(late)
+
+    def effective_at_boot(self, interleaving: Interleaving) -> Iterator[Row]:
+        recording = self.recording
+        if len(recording.devices) == 1:
+            yield from self.effective_in_turn("boot", recording.devices, "only device")
+            return
+        basis = "logged order" if recording.order else "found order"
+        masks = {device.name: self.masks(device) for device in recording.devices}
+        placed, _ = self.follow(interleaving.steps, masks)
+        for device in recording.devices:
+            for queue, cpu in enumerate(device.effective[1:], start=1):
+                which = device.name, queue
+                predicted = self.shown(*placed[which]) if which in placed else "?"
+                yield Row("boot", device.name, queue, "effective", predicted, str(cpu), basis)
+
+    def effective_in_turn(
+        self, phase: str, devices: Sequence[RecordedDevice], basis: str
+    ) -> Iterator[Row]:
+        """Predict the effective CPUs of devices that probe one after another."""
+        topology = self.recording.topology
+        home = next(cpus for cpus in topology.nodes.values() if cpus & topology.online)
+        chip = self.chip()
+        for device in devices:
+            masks = [home & topology.online, *self.masks(device)]
+            vectors = chip.allocate(masks, [False, *[True] * (len(masks) - 1)])
+            for queue, vector in enumerate(vectors):
+                predicted = self.shown(vector, chip.request(vector))
+                recorded = str(device.effective[queue]) if queue < len(device.effective) else "?"
+                kind = "effective" if queue else "admin"
+                yield Row(phase, device.name, queue, kind, predicted, recorded, basis)
+
+    def shown(self, vector: Vector, cpu: int | None) -> str:
+        """Give the effective CPU that /proc shows, also of an interrupt that is shut down."""
+        if cpu is None:
+            # Nothing handles it; x86 shows the first online CPU, an irqchip that charges when it
+            # allocates the CPU that was charged.
+            cpu = self.recording.topology.online.first if vector.charged is None else vector.charged
+        return str(cpu)
