@@ -51,10 +51,11 @@ lite: $(LITE_STAMP)  ## build in _lite a JupyterLab that runs in the reader's br
 test-lite: lite $(STAMP)  ## run that one in Chromium without a network (needs npm; a minute or two)
 	GROUPCPUS_BROWSER=required GROUPCPUS_LITE=_lite $(BIN)/python -m pytest tests/test_lite.py
 
-lint: $(STAMP)  ## check formatting, style and types
+lint: $(STAMP)  ## check formatting, style, types and who imports whom
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP)  ## measure the engine beside the plain transliteration
 	$(BIN)/python -m pytest benchmarks
