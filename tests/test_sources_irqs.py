@@ -113,3 +113,15 @@ def test_what_is_refused(text, error):
 def test_affinities_alone_are_no_machine():
     with pytest.raises(FormatError, match="none names the CPUs"):
         load_topology("/proc/irq/1/smp_affinity_list:0-3\n")
+
+
+def test_counts_of_each_cpu_are_kept():
+    text = "      CPU0   CPU2\n 24: 0 7 PCI-MSI 1-edge nvme0q1\n 25: 0 0 PCI-MSI 2-edge nvme0q2\n"
+    first, second = load(text).interrupts
+    assert (first.counts, second.counts) == ({2: 7}, {})
+
+
+@pytest.mark.parametrize("count", ["9" * 21, "²", "-1", "x"])
+def test_a_count_that_cannot_be_is_refused(count):
+    with pytest.raises(FormatError, match="expected 2 counts, one a CPU"):
+        load(f"      CPU0   CPU2\n 24: 0 {count} PCI-MSI 1-edge nvme0q1\n")

@@ -6,7 +6,7 @@ several sources together and fills what none of them says, with a note for each 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,8 @@ class Interrupt:
     node: int | None = None
     managed: bool | None = None
     shutdown: bool | None = None
+    counts: Mapping[int, int] | None = None
+    """How often each CPU has handled it; CPUs that never did are left out."""
 
 
 @dataclass

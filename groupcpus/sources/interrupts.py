@@ -12,9 +12,12 @@ __all__ = ["looks_like_interrupts", "read_interrupts", "split_description"]
 
 # 8192 columns of 11 characters.
 MAX_HEADER = 100_000
+# The kernel counts in 64 bits at most.
+MAX_DIGITS = 20
 
 _HEADER = re.compile(r"\s*CPU[0-9]{1,5}(?:\s+CPU[0-9]{1,5})*\s*", re.ASCII)
 _HWIRQ = re.compile(r"([0-9]{1,20})(?:-[A-Za-z]\S*)?", re.ASCII)
+_COUNT = re.compile(f"[0-9]{{1,{MAX_DIGITS}}}", re.ASCII)
 _LINE = re.compile(r" *([0-9]{1,9}):", re.ASCII)
 
 
@@ -82,7 +85,7 @@ def read_interrupts(text: str, where: str) -> Facts:
         irq = read_number(at, found[1], MAX_IRQ)
         if irq in facts.interrupts:
             raise FormatError(at, f"interrupt {irq} has two lines")
-        description = _behind_counts(at, line[found.end() :], len(cpus))
+        counts, description = _counts(at, line[found.end() :], len(cpus))
         chip, hwirq, actions = split_description(description)
         note_interrupt(
             facts,
@@ -91,19 +94,21 @@ def read_interrupts(text: str, where: str) -> Facts:
             chip=chip[:MAX_NAME],
             hwirq=hwirq,
             actions=tuple(name[:MAX_NAME] for name in actions[:64]),
+            counts={cpu: int(n) for cpu, n in zip(cpus, counts, strict=True) if n.strip("0")},
         )
     if not cpus:
         raise FormatError(where, "expected a header of CPU0, CPU1, ...")
     return facts
 
 
-def _behind_counts(where: str, line: str, cpus: int) -> str:
-    """Give what stands behind the counts, one a CPU."""
+def _counts(where: str, line: str, cpus: int) -> tuple[list[str], str]:
+    """Return the counts, one a CPU, and what stands behind them."""
     parts = line.split(maxsplit=cpus)
     counts, description = parts[:cpus], parts[cpus] if len(parts) > cpus else ""
     if len(counts) < cpus:
         raise FormatError(where, f"{len(counts)} counts for {cpus} CPUs")
-    if not "".join(counts).isdigit():
-        odd = next(count for count in counts if not count.isdigit())
+    digits = "".join(counts)
+    if not (digits.isascii() and digits.isdigit()) or max(map(len, counts)) > MAX_DIGITS:
+        odd = next(count for count in counts if not _COUNT.fullmatch(count))
         raise FormatError(where, f"{brief(odd)}: expected {cpus} counts, one a CPU")
-    return description[:4096]
+    return counts, description[:4096]
