@@ -198,7 +198,7 @@ def test_nothing_personal_of_a_tree_is_written(tree):
 
 def test_nothing_personal_of_this_machine_is_written():
     done = subprocess.run(
-        [sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, str(SCRIPT)], capture_output=True, encoding="utf-8", timeout=60, check=True
     )
     document = json.loads(done.stdout)
     assert document["format"] == "groupcpus-capture"
@@ -255,8 +255,84 @@ def test_releases(release, kept):
     assert capture.clean_release(release) == kept
 
 
+@pytest.mark.parametrize(
+    ("described", "chip", "hwirq", "actions"),
+    [
+        ("xen-dyn -event Alice Laptop 12", "xen-dyn", None, ["other"]),
+        ("xen-pirq-msi-x 5-edge nvme0q1", "xen-pirq-msi-x", 5, ["nvme0q1"]),
+        ("alices chip 7-edge nvme0q1", "other", 7, ["nvme0q1"]),
+        ("PCI-MSI 7-edge mlx5_comp4915123456789", "PCI-MSI", 7, ["other"]),
+        ("PCI-MSI 7-edge 4915123456789", "PCI-MSI", 7, ["other"]),
+        ("PCI-MSI 7-edge eth4915123456789", "PCI-MSI", 7, ["other"]),
+        ("PCI-MSI 7-edge virtio0-alice", "PCI-MSI", 7, ["other"]),
+        ("PCI-MSI 7-edge virtio0-req.3", "PCI-MSI", 7, ["virtio0-req.3"]),
+        ("ITS-PCI-MSIX-0000:01:00.0 7 Edge nvme0q1", "ITS-PCI-MSIX-0000:01:00.0", 7, ["nvme0q1"]),
+    ],
+)
+def test_descriptions(tree, described, chip, hwirq, actions):
+    (tree / "proc/interrupts").write_text(f"   CPU0 CPU1\n 24: 0 0 {described}\n", encoding="utf-8")
+    (one,) = [irq for irq in capture.capture(str(tree))["interrupts"] if irq["irq"] == 24]
+    assert (one["chip"], one["hwirq"], one["actions"]) == (chip, hwirq, actions)
+
+
+def test_digits_that_are_no_numbers(tree):
+    """str.isdigit() takes them, int() does not."""
+    expected = capture.capture(str(tree))
+    for place in ("sys/class/net/eth0\u00b2", "proc/\u2460", "proc/irq/\u00b2"):
+        (tree / place).mkdir(parents=True)
+    assert capture.capture(str(tree)) == expected
+
+
+def test_nodes_and_caches_of_which_there_are_masks_only(tree):
+    expected = capture.capture(str(tree))
+    for path in (tree / "sys").rglob("*list"):
+        where = str(path)
+        if "/node/" in where or "/topology/" in where or "/cache/" in where:
+            mask = f"{CpuSet(path.read_text(encoding='utf-8')).mask:x}"
+            path.unlink()
+            name = "cpumap" if path.name == "cpulist" else path.name.removesuffix("_list")
+            path.with_name(name.replace("shared_cpu", "shared_cpu_map")).write_text(
+                mask, encoding="utf-8"
+            )
+    assert capture.capture(str(tree)) == expected
+
+
+def run_script(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments], capture_output=True, encoding="utf-8", **options
+    )
+
+
+def test_a_root_that_is_none_is_refused(tmp_path):
+    for root, said in ((tmp_path / "missing", "no such folder"), (tmp_path, "cpu/possible")):
+        done = run_script("--root", str(root))
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert said in done.stderr
+
+
+@pytest.mark.parametrize("output", ["missing/mine.json", "/dev/full", "."])
+def test_what_cannot_be_written_is_said(tree, tmp_path, output):
+    done = run_script("--root", str(tree), "-o", output, cwd=tmp_path)
+    assert done.returncode == 1
+    assert re.fullmatch(r"capture: '.*' cannot be written: [^\n]+\n", done.stderr)
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_screen_may_be_full(tree):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), "--root", str(tree)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("capture: 'standard output' cannot")
+
+
 def test_links_out_of_the_tree_are_not_followed(tree, tmp_path):
-    (tmp_path / "outside").write_text("0-1")
+    (tmp_path / "outside").write_text("0-1", encoding="utf-8")
     online = tree / "sys/devices/system/cpu/online"
     online.unlink()
     online.symlink_to(tmp_path / "outside")
@@ -272,7 +348,7 @@ def test_an_empty_tree(tmp_path):
 
 def test_the_file_is_python_3_6():
     """Of syntax; and nothing beyond the standard library, so that it can be copied."""
-    parsed = ast.parse(SCRIPT.read_text(), feature_version=(3, 6))
+    parsed = ast.parse(SCRIPT.read_text(encoding="utf-8"), feature_version=(3, 6))
     imported = {
         name.name
         for node in ast.walk(parsed)

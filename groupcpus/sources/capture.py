@@ -25,7 +25,8 @@ mount.  Names that a user may have chosen are reduced:
 * an interrupt's name is kept if it has a form that a driver gives (see NAMES); a network
   interface in it is kept if it has a name of the kernel's or of systemd's scheme without an
   address (eth0, eno49, enp3s0f1) and is called "net" otherwise; any other name becomes "other";
-* a disk's name is kept if it has a form that the kernel gives (see DISKS);
+* an interrupt chip's and a disk's name is kept if it has a form that the kernel gives (see CHIPS
+  and DISKS), with no number of more than four digits;
 * of the kernel's release only numbers and the words of distributions (see RELEASE_WORDS) are kept,
   any other word becomes "local".
 """
@@ -60,16 +61,18 @@ FLAGS = re.compile(
 )
 
 DISKS = re.compile(
-    r"nvme[0-9]+(?:c[0-9]+)?n[0-9]+|(?:sd|hd|vd|xvd)[a-z]{1,4}|(?:loop|ram|zram|md|dm-|nbd|sr|pmem"
-    r"|nullb|rbd|ublkb|mmcblk|zd|dasd[a-z]?|drbd)[0-9]+"
+    r"nvme[0-9]{1,4}(?:c[0-9]{1,4})?n[0-9]{1,4}|(?:sd|hd|vd|xvd)[a-z]{1,4}|(?:loop|ram|zram|md|dm-|nbd|sr|pmem"
+    r"|nullb|rbd|ublkb|mmcblk|zd|dasd[a-z]?|drbd)[0-9]{1,4}"
 )
-NVME = re.compile(r"nvme[0-9]+")
+NVME = re.compile(r"nvme[0-9]{1,4}")
+# Not str.isdigit(), which takes "²" too.
+NUMBER = re.compile(r"[0-9]{1,18}")
 WORD = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,31}")
 PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
 INTERFACE = (
-    r"(?:eth[0-9]+|ib[0-9]+|en(?:o[0-9]+|(?:P[0-9]+)?(?:p[0-9]+)?s[0-9]+)(?:f[0-9]+)?"
-    r"(?:(?:np|n|d|v|u|i|c)[0-9]+){0,3}|net)"
+    r"(?:eth[0-9]{1,4}|ib[0-9]{1,4}|en(?:o[0-9]{1,4}|(?:P[0-9]{1,4})?(?:p[0-9]{1,4})?s[0-9]{1,4})(?:f[0-9]{1,4})?"
+    r"(?:(?:np|n|d|v|u|i|c)[0-9]{1,4}){0,3}|net)"
 )
 NET_DRIVER = (
     r"(?:atlantic|be2net|bnx2x|bnxt_en|bnxt|cxgb4|e1000e|enic|fm10k|hns3|i40e|iavf|ice|igb|igc|ionic"
@@ -81,26 +84,39 @@ QUEUE = (
 )
 NAMES = re.compile(
     # Disks and their controllers.
-    r"nvme[0-9]+q[0-9]+|virtio[0-9]+(?:-[a-z_]+(?:\.[0-9]+)?)?"
+    r"nvme[0-9]{1,4}q[0-9]{1,4}|virtio[0-9]{1,4}(?:-(?:config|virtqueues|control|stats|event|status|(?:req|request|input|output|requests|rx"
+    r"|tx|hiprio|inflate|deflate|stats_vq|free_page_vq|reporting_vq)(?:\.[0-9]{1,4})?))?"
     r"|(?:hpsa|megasas|mpt2sas|mpt3sas|aacraid|smartpqi|mpi3mr|pvscsi|pmcraid|arcmsr|ufshcd|nullb"
-    r"|hisi_sas_v[0-9]_hw)[0-9]*(?:[-_ ](?:msix|msi|phy|channel|cq|fatal|queue)[-_ ]?[0-9]*)?"
-    rf"|ahci(?:\[{PCI}\])?|ahci[0-9]+|lpfc:?[0-9]+"
-    r"|qla2xxx(?: ?\((?:default|rsp_q|atio_q|qpair[0-9]+)\))?"
+    r"|hisi_sas_v[0-9]_hw)[0-9]{0,4}"
+    r"(?:[-_ ](?:msix|msi|phy|channel|cq|fatal|queue)[-_ ]?[0-9]{0,4})?"
+    rf"|ahci(?:\[{PCI}\])?|ahci[0-9]{{1,4}}|lpfc:?[0-9]{{1,4}}"
+    r"|qla2xxx(?: ?\((?:default|rsp_q|atio_q|qpair[0-9]{1,4})\))?"
     # Networks.
-    rf"|(?:{NET_DRIVER}-)?{INTERFACE}(?:[-_.:]{QUEUE})*(?:[-_.:]?[0-9]+)?"
-    r"|(?:mlx[45]_(?:comp|async|pages|cmd|ctrl|fw|completion|ib_comp)|mlx4-ib|mlx4)[-_]?[0-9]*(?:-[0-9]+)?"
+    rf"|(?:{NET_DRIVER}-)?{INTERFACE}(?:[-_.:]{QUEUE})*(?:[-_.:]?[0-9]{{1,4}})?"
+    r"|(?:mlx[45]_(?:comp|async|pages|cmd|ctrl|fw|completion|ib_comp)|mlx4-ib|mlx4)[-_]?[0-9]{0,4}(?:-[0-9]{1,4})?"
     rf"(?:@(?:pci:)?{PCI})?"
-    rf"|mana_(?:q|hwc|eq)[0-9]*(?:@pci:{PCI})?"
-    rf"|(?:ena-mgmnt|gve-mgmnt|gve-ntfy-blk[0-9]+|idpf-Mailbox-[0-9]+)(?:@pci:{PCI})?"
-    rf"|(?:{NET_DRIVER}|irdma|bnxt_re|idpf)(?:[-_.:](?:{PCI}|{QUEUE}|[0-9]+))*"
+    rf"|mana_(?:q|hwc|eq)[0-9]{{0,4}}(?:@pci:{PCI})?"
+    rf"|(?:ena-mgmnt|gve-mgmnt|gve-ntfy-blk[0-9]{{1,4}}|idpf-Mailbox-[0-9]{{1,4}})(?:@pci:{PCI})?"
+    rf"|(?:{NET_DRIVER}|irdma|bnxt_re|idpf)(?:[-_.:](?:{PCI}|{QUEUE}|[0-9]{{1,4}}))*"
     # The rest of a machine.
-    r"|(?:timer|rtc0|acpi|i8042|rtc|floppy|parport0|cascade|dmar[0-9]+|ttyS[0-9]+|ttyAMA[0-9]+"
+    r"|(?:timer|rtc0|acpi|i8042|rtc|floppy|parport0|cascade|dmar[0-9]{1,4}|ttyS[0-9]{1,4}|ttyAMA[0-9]{1,4}"
     r"|ACPI:Ged|ACPI:Event|aerdrv|pciehp|PCIe PME|PCIe bwctrl|PCIe BW notification|dpc|edac_mc"
-    r"|arch_timer|arch_mem_timer|arm-pmu|GICv[0-9]|vgic|kvm guest [vp]timer|IPI[0-9]*|smmu|hv_vmbus"
-    r"|AMD-Vi(?:[0-9]+)?(?:-(?:Evt|PPR|GA))?|xhci_hcd|[eou]hci_hcd:usb[0-9]+|snd_hda_intel:card[0-9]+"
-    r"|i801_smbus|mei_me|i915|amdgpu|nouveau|nvidia|ast|mgag200|ioat-msix[0-9]*|idxd-[a-z]+|ccp-[0-9]|sp5100-tco"
-    r"|hpet[0-9]*|xen-[a-z-]+|blkif|eth|ptp|resamples|intel_ish_ipc|idma64\.[0-9]+|i2c_designware\.[0-9]+"
-    r"|(?:rtc|uart)-pl[0-9]+|iwlwifi(?::[a-z_]+ ?[0-9]*)?)"
+    r"|arch_timer|arch_mem_timer|arm-pmu|GICv[0-9]|vgic|kvm guest [vp]timer"
+    r"|IPI[0-9]{0,4}|smmu|hv_vmbus"
+    r"|AMD-Vi(?:[0-9]{1,4})?(?:-(?:Evt|PPR|GA))?|xhci_hcd|[eou]hci_hcd:usb[0-9]{1,4}|snd_hda_intel:card[0-9]{1,4}"
+    r"|i801_smbus|mei_me|i915|amdgpu|nouveau|nvidia|ast|mgag200|ioat-msix[0-9]{0,4}|idxd-(?:portal|misc)|ccp-[0-9]|sp5100-tco"
+    r"|hpet[0-9]{0,4}|xen-(?:platform-pci|evtchn|pciback|blkback|netback)|blkif|eth|ptp|resamples|intel_ish_ipc|idma64\.[0-9]{1,4}|i2c_designware\.[0-9]{1,4}"
+    r"|(?:rtc|uart)-pl[0-9]{1,4}|iwlwifi(?::[a-z_]+ ?[0-9]{0,4})?)"
+)
+
+CHIPS = re.compile(
+    rf"(?:IR-)?(?:PCI-MSIX?|IO-APIC|HPET-MSI|HPET_MSI)(?:-{PCI})?|DMAR-MSI|AMD-Vi|XT-PIC|VMD-MSI|PCI-HT"
+    r"|Hyper-V PCIe MSI|Hyper-V PCIe MSI-X|None|dummy|xen-(?:pirq|dyn|percpu)(?:-[a-z-]{1,16})?"
+    rf"|ITS-(?:PCI-)?p?MSIX?(?:-{PCI})?|(?:I|M)BI-(?:PCI-)?MSIX?(?:-{PCI})?|ITS-fMSI|MBI-pMSI"
+    r"|GIC-[0-9]|GIC[vV][0-9]m?|GICv2m-(?:PCI-)?MSIX?(?:-[0-9a-f:.]{1,16})?|XICS|XIVE-IRQ|XIVE-IPI|MPIC"
+    r"|(?:SiFive |RISC-V )?(?:INTC|PLIC|APLIC|IMSIC)(?:-PCI-MSIX?)?|APLIC-MSI-[0-9A-Za-z:.]{1,16}"
+    r"|PCH[ -](?:PIC|MSI)(?:-[0-9a-f:.]{1,16})?|EIOINTC|CPUINTC|LIOINTC|AVEC(?:-PCI-MSIX?.{0,13})?"
+    r"|(?:AIRQ|PCI-IRQ|EXT|I/O|zpci)"
 )
 
 RELEASE_WORDS = re.compile(
@@ -152,7 +168,10 @@ class Root:
 
 def natural(name: str) -> "list[tuple[int, str]]":
     """Sort nvme2 before nvme10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [
+        (int(part), "") if NUMBER.fullmatch(part) else (-1, part)
+        for part in re.split(r"([0-9]+)", name)
+    ]
 
 
 def parse_list(text: "str | None") -> "list[int] | None":
@@ -161,7 +180,7 @@ def parse_list(text: "str | None") -> "list[int] | None":
         return None
     cpus = set()  # type: set[int]
     for part in text.replace(" ", "").split(","):
-        found = re.match(r"(\d{1,5})(?:-(\d{1,5})(?::(\d{1,5}))?)?$", part)
+        found = re.match(r"([0-9]{1,5})(?:-([0-9]{1,5})(?::([0-9]{1,5}))?)?$", part)
         if found:
             first, last, step = (int(number) if number else 0 for number in found.groups())
             cpus.update(range(first, max(first, last) + 1, max(step, 1)))
@@ -181,6 +200,20 @@ def print_list(cpus: "list[int]") -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
 
 
+def parse_mask(text: "str | None") -> "list[int] | None":
+    """Read a cpumask such as "00,00000003" into a list of numbers; None if it is none."""
+    if text is None or not re.match(r"[0-9a-f]{1,8}(?:,[0-9a-f]{8}){0,255}$", text):
+        return None
+    mask = int(text.replace(",", ""), 16)
+    return [cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1]
+
+
+def read_cpus(root: "Root", list_file: str, map_file: str) -> "list[int] | None":
+    """Read a set of CPUs from the file that lists them, or from the one that has their mask."""
+    cpus = parse_list(root.read(list_file))
+    return parse_mask(root.read(map_file)) if cpus is None else cpus
+
+
 def clean_list(text: "str | None") -> "str | None":
     """Give a cpulist as the kernel prints it; None if the text is none."""
     cpus = parse_list(text)
@@ -189,7 +222,7 @@ def clean_list(text: "str | None") -> "str | None":
 
 def clean_number(text: "str | None") -> "int | None":
     """Give a number; None if the text is none."""
-    return int(text) if text is not None and re.match(r"-?\d{1,18}$", text) else None
+    return int(text) if text is not None and re.match(r"-?[0-9]{1,18}$", text) else None
 
 
 def clean_name(name: str, interfaces: "Sequence[str]" = ()) -> str:
@@ -213,8 +246,8 @@ def kept_interface(interface: str) -> str:
 
 
 def clean_chip(chip: str) -> str:
-    """Keep the name of an interrupt chip, which drivers and firmware give."""
-    return chip if re.match(r"[A-Za-z][0-9A-Za-z_:.,/@ -]{0,63}$", chip) else "other"
+    """Keep the name of an interrupt chip if it has a form that the kernel gives (see CHIPS)."""
+    return chip if CHIPS.fullmatch(chip) else "other"
 
 
 def clean_release(release: "str | None") -> "str | None":
@@ -222,7 +255,7 @@ def clean_release(release: "str | None") -> "str | None":
     parts = re.split(r"([-+.~])", release or "")
     kept = []
     for part in parts:
-        known = re.match(r"[-+.~]?$|\d{1,10}$", part) or RELEASE_WORDS.fullmatch(part)
+        known = re.match(r"[-+.~]?$|[0-9]{1,10}$", part) or RELEASE_WORDS.fullmatch(part)
         kept.append(part if known else "local")
     return "".join(kept)[:128] or None
 
@@ -238,12 +271,12 @@ def capture_topology(root: Root) -> "dict[str, Any]":
     siblings, clusters, caches, empty, untold = {}, {}, {}, [], []
     for cpu in present:
         here = f"{cpu_dir}/cpu{cpu}"
-        own = first_list(root, here, ("thread_siblings_list", "core_cpus_list"))
+        own = first_list(root, here, ("thread_siblings", "core_cpus"))
         if not own:
             untold.append(cpu)
             continue
         siblings[cpu] = print_list(own)
-        cluster = first_list(root, here, ("cluster_cpus_list",))
+        cluster = first_list(root, here, ("cluster_cpus",))
         if cluster is not None:
             clusters[cpu] = print_list(cluster)
             empty += [] if cluster else [cpu]
@@ -266,19 +299,19 @@ def capture_nodes(root: Root) -> "dict[str, Any]":
     node_dir = "sys/devices/system/node"
     nodes, distances, cpu_node = {}, {}, {}
     for name in root.entries(node_dir):
-        if not re.match(r"node\d{1,4}$", name):
+        if not re.match(r"node[0-9]{1,4}$", name):
             continue
-        cpus = clean_list(root.read(f"{node_dir}/{name}/cpulist"))
+        cpus = read_cpus(root, f"{node_dir}/{name}/cpulist", f"{node_dir}/{name}/cpumap")
         if cpus is not None:
-            nodes[name[4:]] = cpus
+            nodes[name[4:]] = print_list(cpus)
         row = (root.read(f"{node_dir}/{name}/distance") or "").split()
-        if row and all(number.isdigit() for number in row):
+        if row and all(NUMBER.fullmatch(number) for number in row):
             distances[name[4:]] = [int(number) for number in row]
     listed = {cpu for cpus in nodes.values() for cpu in parse_list(cpus) or []}
     for cpu in parse_list(root.read("sys/devices/system/cpu/present")) or []:
         if cpu not in listed:
             for name in root.entries(f"sys/devices/system/cpu/cpu{cpu}"):
-                if re.match(r"node\d{1,4}$", name):
+                if re.match(r"node[0-9]{1,4}$", name):
                     cpu_node[str(cpu)] = int(name[4:])
     return {
         "nodes": nodes,
@@ -292,7 +325,8 @@ def capture_nodes(root: Root) -> "dict[str, Any]":
 def first_list(root: Root, cpu_dir: str, names: "Sequence[str]") -> "list[int] | None":
     """Read the first of a CPU's topology files that is there."""
     for name in names:
-        cpus = parse_list(root.read(f"{cpu_dir}/topology/{name}"))
+        here = f"{cpu_dir}/topology/{name}"
+        cpus = read_cpus(root, here + "_list", here)
         if cpus is not None:
             return cpus
     return None
@@ -303,7 +337,7 @@ def l2_of(root: Root, cpu_dir: str) -> "list[int] | None":
     for index in root.entries(cpu_dir + "/cache"):
         here = f"{cpu_dir}/cache/{index}"
         if root.read(here + "/level") == "2" and root.read(here + "/type") != "Instruction":
-            return parse_list(root.read(here + "/shared_cpu_list"))
+            return read_cpus(root, here + "/shared_cpu_list", here + "/shared_cpu_map")
     return None
 
 
@@ -327,10 +361,10 @@ def capture_interrupts(root: Root) -> "list[dict[str, Any]]":
     described = {}
     for line in lines[1:]:
         parts = line.split(None, columns + 1)
-        if re.match(r"\d{1,9}:$", parts[0] if parts else ""):
+        if re.match(r"[0-9]{1,9}:$", parts[0] if parts else ""):
             described[int(parts[0][:-1])] = parts[columns + 1] if len(parts) > columns + 1 else ""
     interfaces = root.entries("sys/class/net")
-    numbers = {int(name) for name in root.entries("proc/irq") if re.match(r"\d{1,9}$", name)}
+    numbers = {int(name) for name in root.entries("proc/irq") if re.match(r"[0-9]{1,9}$", name)}
     return [
         capture_interrupt(root, irq, described.get(irq, ""), interfaces)
         for irq in sorted(numbers | set(described))
@@ -360,8 +394,10 @@ def capture_interrupt(
 def split_description(words: str) -> "tuple[str, int | None, list[str]]":
     """Split what follows the counts into chip, hwirq and the names of the actions."""
     tokens = words.split()
-    for at in range(1, len(tokens)):
-        found = re.match(r"(\d{1,20})(?:-[A-Za-z]\S*)?$", tokens[at])
+    # "xen-dyn -event eth0": no hwirq; what follows is a name, whatever numbers are in it.
+    ends = next((at for at, token in enumerate(tokens) if token.startswith("-")), len(tokens))
+    for at in range(1, ends):
+        found = re.match(r"([0-9]{1,20})(?:-[A-Za-z]\S*)?$", tokens[at])
         if found:
             chip, hwirq, rest = " ".join(tokens[:at]), int(found.group(1)), tokens[at + 1 :]
             break
@@ -392,7 +428,7 @@ def capture_devices(root: Root) -> "list[dict[str, Any]]":
     devices = []
     for slot in root.entries("sys/bus/pci/devices"):
         here = "sys/bus/pci/devices/" + slot
-        irqs = [int(irq) for irq in root.entries(here + "/msi_irqs") if irq.isdigit()]
+        irqs = [int(irq) for irq in root.entries(here + "/msi_irqs") if NUMBER.fullmatch(irq)]
         if not re.match(PCI + "$", slot) or not irqs:
             continue
         driver = root.link(here + "/driver")
@@ -421,7 +457,7 @@ def capture_disks(root: Root) -> "list[dict[str, Any]]":
         queues = {}
         for queue in root.entries(here + "/mq"):
             cpus = clean_list(root.read(f"{here}/mq/{queue}/cpu_list"))
-            if queue.isdigit() and cpus is not None:
+            if NUMBER.fullmatch(queue) and cpus is not None:
                 queues[queue] = cpus
         if queues and DISKS.fullmatch(name):
             path = root.resolve(here) or ""
@@ -450,7 +486,9 @@ def capture_cmdline(root: Root) -> "list[str]":
 
 def irqbalance_runs(root: Root) -> "bool | None":
     """Tell whether irqbalance runs; None if other users' processes cannot be seen."""
-    seen = [root.read(f"proc/{name}/comm") for name in root.entries("proc") if name.isdigit()]
+    seen = [
+        root.read(f"proc/{name}/comm") for name in root.entries("proc") if NUMBER.fullmatch(name)
+    ]
     if "irqbalance" in seen:
         return True
     return False if root.read("proc/1/comm") is not None else None
@@ -484,13 +522,40 @@ def main(arguments: "list[str] | None" = None) -> int:
     parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE, not to the screen")
     parser.add_argument("--root", default="/", metavar="DIR", help="a copy of / to read instead")
     options = parser.parse_args(arguments)
-    text = json.dumps(capture(options.root), indent=1, sort_keys=False) + "\n"
-    if options.output:
-        with open(options.output, "w") as file:
-            file.write(text)
-    else:
-        sys.stdout.write(text)
+    if not os.path.isdir(options.root):
+        parser.error(f"--root {options.root!r}: there is no such folder")
+    document = capture(options.root)
+    if not document["topology"]["possible"]:
+        parser.error(f"--root {options.root!r}: there is no sys/devices/system/cpu/possible in it")
+    text = json.dumps(document, indent=1, sort_keys=False) + "\n"
+    try:
+        if options.output:
+            write_whole(options.output, text)
+        else:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+    except OSError as error:
+        where = repr(options.output or "standard output")
+        print(f"capture: {where} cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     return 0
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a file aside and rename it, so that a full disk leaves no half of one behind."""
+    if os.path.exists(path) and not os.path.isfile(path):  # a terminal, a pipe
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return
+    aside = f"{path}.{os.getpid()}.part"
+    try:
+        with open(aside, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(aside, path)
+    except OSError:
+        if os.path.exists(aside):
+            os.remove(aside)
+        raise
 
 
 if __name__ == "__main__":
