@@ -33,7 +33,7 @@ lab: $(STAMP)  ## open JupyterLab on the first notebook
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb $(LAB_FLAGS)
 
 test: lint  ## lint, run all tests, execute every notebook and compare its outputs
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 notebooks: $(STAMP)  ## execute every notebook and store its outputs
 	$(BIN)/python tools/notebooks.py --links --write

@@ -65,7 +65,7 @@ def running_lab(notebooks: Path, scratch: Path) -> Iterator[str]:
     settings = scratch / "settings"
     popups = settings / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     popups.parent.mkdir(parents=True)
-    popups.write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    popups.write_text('{"fetchNews": "false", "checkForUpdates": false}', encoding="utf-8")
     runtime = scratch / "runtime"
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(scratch / "config"),
@@ -80,7 +80,7 @@ def running_lab(notebooks: Path, scratch: Path) -> Iterator[str]:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     log = scratch / "lab.log"
-    with log.open("w") as output:
+    with log.open("w", encoding="utf-8") as output:
         server = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
@@ -104,11 +104,11 @@ def _server_info(server: subprocess.Popen, runtime: Path, log: Path) -> dict[str
     while time.monotonic() < deadline and server.poll() is None:
         for path in runtime.glob("jpserver-*.json"):
             try:
-                return json.loads(path.read_text())
+                return json.loads(path.read_text(encoding="utf-8"))
             except json.JSONDecodeError:  # not yet written to its end
                 pass
         time.sleep(0.2)
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text()}")
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text(encoding='utf-8')}")
 
 
 @contextmanager

@@ -60,7 +60,7 @@ TOKENS = [
 @contextmanager
 def limited_memory() -> Iterator[None]:
     """Let the process grow by no more than 200 MB meanwhile."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
     most = pages * resource.getpagesize() + MEGABYTES * 1_000_000
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))

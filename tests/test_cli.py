@@ -102,7 +102,7 @@ def test_the_machines_can_be_read_from_files(capsys, tmp_path):
     )
     text = printed(capsys, "run", str(path), "--revision", "numa")
     assert text.startswith("mine: 4 CPUs in 1 node; 1 nvme with 4 queues\n")
-    path.write_text("name = 4\n", "utf-8")
+    path.write_text("name = 4\n", encoding="utf-8")
     assert complaint(capsys, "run", str(path), "--revision", "numa") == (
         "mine.toml: name: 4; expected a text"
     )
@@ -154,7 +154,7 @@ def module(*arguments, **options):
         [sys.executable, "-m", "groupcpus", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         **options,
     )
 

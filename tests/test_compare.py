@@ -818,7 +818,7 @@ def captured(tmp_path):
     vectors = [(f"eth0-TxRx-{at}", mask, mask.first) for at, mask in enumerate(masks)]
     add_device(document, "eth0", "0000:05:00.0", vectors, driver="ice")
     path = tmp_path / "capture.json"
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(document), encoding="utf-8")
     return path
 
 
@@ -854,7 +854,7 @@ def test_a_device_that_does_not_follow_is_no_error(tmp_path, capsys):
 @pytest.mark.parametrize("content", ["", "{}", '{"format": "groupcpus-capture", "version": 99}'])
 def test_what_cannot_be_read_is_an_error(tmp_path, capsys, content):
     path = tmp_path / "wrong.json"
-    path.write_text(content)
+    path.write_text(content, encoding="utf-8")
     assert main(["compare", str(path)]) == 2
     output = capsys.readouterr()
     assert output.out == ""

@@ -36,7 +36,7 @@ def running_voila(scratch: Path, *options: str) -> Iterator[str]:
     command = [sys.executable, "-m", "voila", str(DASHBOARD / "explorer.ipynb")]
     command += ["--template=offline", "--Voila.ip=127.0.0.1", "--no-browser", f"--port={port}"]
     log = scratch / "voila.log"
-    with log.open("w") as output:
+    with log.open("w", encoding="utf-8") as output:
         server = subprocess.Popen(
             [*command, *options],
             env=environment,
@@ -49,7 +49,7 @@ def running_voila(scratch: Path, *options: str) -> Iterator[str]:
         deadline = time.monotonic() + START_SECONDS
         while not answers(f"{address}voila/static/voila.js"):
             if server.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"Voilà did not start:\n{log.read_text()}")
+                pytest.fail(f"Voilà did not start:\n{log.read_text(encoding='utf-8')}")
             time.sleep(0.2)
         yield address
     finally:

@@ -12,8 +12,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CONDA = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
 LOCKS = {  # the extras that the Makefile installs from each
     "requirements.lock": ("dashboard", "lab", "site", "sweep", "test"),
     "requirements-lite.lock": ("lite",),
@@ -33,7 +33,7 @@ def wanted(*extras: str) -> dict[str, SpecifierSet]:
 
 def locked(lock: str) -> list[Requirement]:
     """Return the pins of a lock."""
-    lines = (ROOT / lock).read_text().splitlines()
+    lines = (ROOT / lock).read_text(encoding="utf-8").splitlines()
     return [Requirement(line) for line in lines if re.match(r"\w", line)]
 
 
@@ -75,4 +75,6 @@ def test_locks_do_not_contradict_each_other():
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_locks_name_no_address_and_no_path(lock):
-    assert not re.search(r"://|^-|^\.|^/|@ ", (ROOT / lock).read_text(), flags=re.MULTILINE)
+    assert not re.search(
+        r"://|^-|^\.|^/|@ ", (ROOT / lock).read_text(encoding="utf-8"), flags=re.MULTILINE
+    )

@@ -50,13 +50,13 @@ def lab(tmp_path_factory) -> Path:
     runtime = lab / "static" / "pyodide"
     fetch_pyodide(runtime)
     config = lab / "jupyter-lite.json"
-    document = json.loads(config.read_text())
+    document = json.loads(config.read_text(encoding="utf-8"))
     settings = document["jupyter-config-data"]["litePluginSettings"]
     kernel = settings["@jupyterlite/pyodide-kernel-extension:kernel"]
     assert kernel["disablePyPIFallback"] is True
     assert "pyodideUrl" not in kernel
     kernel["pyodideUrl"] = "./static/pyodide/pyodide.mjs"
-    config.write_text(json.dumps(document))
+    config.write_text(json.dumps(document), encoding="utf-8")
     return lab
 
 
@@ -68,7 +68,7 @@ def fetch_pyodide(runtime: Path) -> None:
         ["npm", "pack", "--silent", f"pyodide@{PYODIDE}"],
         cwd=scratch,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     with tarfile.open(scratch / npm.stdout.split()[-1]) as archive:
@@ -76,7 +76,7 @@ def fetch_pyodide(runtime: Path) -> None:
     (scratch / "package").rename(runtime)
 
     lock_file = runtime / "pyodide-lock.json"
-    lock = json.loads(lock_file.read_text())
+    lock = json.loads(lock_file.read_text(encoding="utf-8"))
     packages, wanted = {}, list(FIRST_LOADED)
     while wanted:
         name = canonicalize_name(wanted.pop())
@@ -90,7 +90,7 @@ def fetch_pyodide(runtime: Path) -> None:
     for package in packages.values():
         wheel = runtime / package["file_name"]
         package["sha256"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    lock_file.write_text(json.dumps(lock))
+    lock_file.write_text(json.dumps(lock), encoding="utf-8")
 
 
 class _Quiet(SimpleHTTPRequestHandler):

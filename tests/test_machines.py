@@ -293,8 +293,12 @@ def test_a_machine_can_be_named_by_its_path():
     ],
 )
 def test_files_that_cost_much_are_refused(tmp_path, text, what):
-    good = (data_dir() / "machines" / "D16plds_v6.toml").read_text().partition("[[devices]]")[0]
+    good = (
+        (data_dir() / "machines" / "D16plds_v6.toml")
+        .read_text(encoding="utf-8")
+        .partition("[[devices]]")[0]
+    )
     path = tmp_path / "odd.toml"
-    path.write_text(good + text if text.startswith("[[") else text)
+    path.write_text(good + text if text.startswith("[[") else text, encoding="utf-8")
     with pytest.raises(FormatError, match=what):
         load_machine(path)

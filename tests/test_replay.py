@@ -354,7 +354,7 @@ def test_the_command_line_names_what_did_not_match(tmp_path, capsys):
     doc = document("x86-8cpu-4nodes-1x3-7.3")
     doc["devices"][0]["effective"] = "1 0 3 5"
     path = tmp_path / "edited.json"
-    path.write_text(json.dumps(doc), "utf-8")
+    path.write_text(json.dumps(doc), encoding="utf-8")
     assert main(["replay", str(path)]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert "effective 5/6" in first

@@ -141,7 +141,9 @@ def test_an_l2_is_a_cluster_on_x86_alone(tmp_path):
     assert load_topology(tree, arch="x86_64").cluster_source == "l2"
     assert load_topology(tree, arch="aarch64").cluster_source == "unknown"
     (tree / "proc").mkdir()
-    (tree / "proc/cpuinfo").write_text("processor\t: 0\nCPU implementer\t: 0x48\n")
+    (tree / "proc/cpuinfo").write_text(
+        "processor\t: 0\nCPU implementer\t: 0x48\n", encoding="utf-8"
+    )
     loaded = load_topology(tree)
     assert (loaded.arch, loaded.cluster_source) == ("aarch64", "unknown")
 

@@ -149,9 +149,9 @@ def test_nested_summaries_in_json():
 
 def test_sources_say_where_each_part_is_from(tmp_path):
     shape = SHAPES["16cpu-2nodes-siblings-at-stride-8"]
-    (tmp_path / "cpus.csv").write_text(shapes.lscpu_p(shape))
-    (tmp_path / "nodes.txt").write_text(shapes.numactl(shape))
-    (tmp_path / "lscpu.txt").write_text(shapes.summary(shape))
+    (tmp_path / "cpus.csv").write_text(shapes.lscpu_p(shape), encoding="utf-8")
+    (tmp_path / "nodes.txt").write_text(shapes.numactl(shape), encoding="utf-8")
+    (tmp_path / "lscpu.txt").write_text(shapes.summary(shape), encoding="utf-8")
     loaded = load_topology(*sorted(tmp_path.iterdir()))
     assert loaded.origins["siblings"] == "lscpu (cpus.csv)"
     assert loaded.origins["clusters"] == "lscpu (cpus.csv)"

@@ -72,7 +72,7 @@ def test_presets_are_about_claims_and_can_be_read():
     ],
 )
 def test_a_damaged_table_of_presets_is_named(tmp_path, monkeypatch, text, words):
-    (tmp_path / "presets.toml").write_text(text)
+    (tmp_path / "presets.toml").write_text(text, encoding="utf-8")
     monkeypatch.setattr("groupcpus.panels.states.data_dir", lambda: tmp_path)
     with pytest.raises(FormatError, match=words):
         load_presets()

@@ -107,7 +107,9 @@ from groupcpus.panels import svgpanel
 run = groupcpus.simulate("L96as_v4", revision="cluster")
 print(run.summary.greatest, max(run.counts.values()), len(svgpanel.explorer("L48s_v2").picture))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False
+    )
     assert done.returncode == 0, done.stderr
     greatest, most, size = map(int, done.stdout.split())
     assert greatest == most == 6

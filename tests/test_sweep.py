@@ -282,14 +282,14 @@ def test_a_folder_belongs_to_one_sweep(parquet, tmp_path, change):
 
 
 def test_a_folder_with_something_else_is_left_alone(parquet, tmp_path):
-    (tmp_path / "thesis.txt").write_text("mine")
+    (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(FormatError, match="is not empty and holds no sweep"):
         sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0)
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "sweep.json").write_text("{")
+    (tmp_path / "other" / "sweep.json").write_text("{", encoding="utf-8")
     with pytest.raises(FormatError, match=r"sweep\.json: not a JSON file"):
         sweep(MACHINES, **ARGUMENTS, path=tmp_path / "other", workers=0)
-    (tmp_path / "other" / "sweep.json").write_text(json.dumps({"format": 2}))
+    (tmp_path / "other" / "sweep.json").write_text(json.dumps({"format": 2}), encoding="utf-8")
     with pytest.raises(FormatError, match="belongs to another sweep"):
         sweep(MACHINES, **ARGUMENTS, path=tmp_path / "other", workers=0)
 

@@ -46,7 +46,7 @@ def small_notebook(folder: Path, *cells: str, output: str = "") -> Path:
         notebook.cells.append(nbformat.v4.new_code_cell("show()", outputs=[shown]))
     folder.mkdir(exist_ok=True)
     path = folder / "00-small.ipynb"
-    path.write_text(nbformat.writes(notebook))
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")
     return path
 
 
@@ -57,7 +57,9 @@ def test_every_notebook_has_a_page_that_the_index_links_to(site):
     ]
     for path in NOTEBOOKS:
         heading = html.escape(title(path, read(path)))
-        assert f"<title>{heading}</title>" in (site / f"{path.stem}.html").read_text()
+        assert f"<title>{heading}</title>" in (site / f"{path.stem}.html").read_text(
+            encoding="utf-8"
+        )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -69,7 +71,7 @@ def test_every_stored_picture_is_in_its_page_and_in_its_order(site, path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_every_text_that_a_notebook_prints_is_in_its_page(site, path):
-    page = (site / f"{path.stem}.html").read_text()
+    page = (site / f"{path.stem}.html").read_text(encoding="utf-8")
     for cell in read(path).cells:
         for output in cell.get("outputs", []):
             for line in output.get("text", "").splitlines():
@@ -142,14 +144,14 @@ def test_headings_with_marks_can_be_linked_to(tmp_path):
 
 
 def test_a_folder_of_somebody_else_is_not_replaced(tmp_path):
-    (tmp_path / "letter.txt").write_text("dear")
+    (tmp_path / "letter.txt").write_text("dear", encoding="utf-8")
     with pytest.raises(SiteError, match="not a site of ours"):
         build(tmp_path)
-    assert (tmp_path / "letter.txt").read_text() == "dear"
+    assert (tmp_path / "letter.txt").read_text(encoding="utf-8") == "dear"
 
 
 def test_the_search_knows_every_page(site):
-    line = (site / "search.js").read_text().partition("\n")[0]
+    line = (site / "search.js").read_text(encoding="utf-8").partition("\n")[0]
     entries = json.loads(line.removeprefix("const SECTIONS = ").removesuffix(";"))
     assert {address.partition("#")[0] for address, _, _ in entries} == {
         f"{path.stem}.html" for path in NOTEBOOKS

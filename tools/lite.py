@@ -28,7 +28,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> None:
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     if done.returncode:
@@ -56,7 +56,7 @@ def package_wheels(wheels: Path) -> None:
     frozen = subprocess.run(
         [sys.executable, "-m", "pip", "list", "--format=freeze"],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     ).stdout.split()
     pins = [line for line in frozen if line.partition("==")[0] in PACKAGES]

@@ -243,7 +243,9 @@ def build(site: Path, folder: Path = NOTEBOOKS) -> list[Path]:
 
     found = [entry for page in pages for entry in page.sections]
     search = (PAGES / "search.js").read_text(encoding="utf-8")
-    (site / "search.js").write_text(f"const SECTIONS = {json.dumps(found)};\n{search}", "utf-8")
+    (site / "search.js").write_text(
+        f"const SECTIONS = {json.dumps(found)};\n{search}", encoding="utf-8"
+    )
     (site / "style.css").write_text(style(), encoding="utf-8")
     script = '<script src="search.js"></script>'
     written = [write("index.html", "groupcpus", links(pages, None), index(pages, site), script)]

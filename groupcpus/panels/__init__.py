@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Widgets: the explorer and the stepper."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from groupcpus.panels.explore import Explorer, Panel, Stepper, explorer, stepper
 
 __all__ = ["Explorer", "Panel", "Stepper", "explorer", "stepper"]
 

@@ -160,7 +160,7 @@ def directory(files: dict[str, str], path):
         if text == "->":
             file.symlink_to("../../node/" + file.name)
         else:
-            file.write_text(text + "\n")
+            file.write_text(text + "\n", encoding="utf-8")
     return path
 
 
