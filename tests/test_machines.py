@@ -154,7 +154,10 @@ def test_devices_of_a_kind_are_numbered_through():
         ({"name": "../up"}, "machine: name: '../up' is no name such as L96as_v4"),
         ({"colour": 1}, "machine: unknown field 'colour'"),
         ({"arch": "mips"}, "machine: arch: 'mips'; expected one of x86_64, arm64"),
-        ({"irqchip": "gic"}, "machine: irqchip: 'gic'; expected one of x86, gicv3, its, its-first"),
+        (
+            {"irqchip": "gic"},
+            "machine: irqchip: 'gic'; expected one of x86, gicv2m, gicv3, its, its-first",
+        ),
         ({"topology": "flat"}, "machine: topology: missing; expected a table"),
         ({"topology": {"uniform": 4}}, "machine: topology.uniform: 4 is no table"),
         (

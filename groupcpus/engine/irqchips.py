@@ -2,12 +2,19 @@
 """Irqchips: the code that picks one CPU of an interrupt's mask, its *effective* CPU.
 
 A managed interrupt keeps the mask that `group_cpus_evenly` gave it; if none of the mask's CPUs is
-online it stays shut down, and its effective CPU is None.  An interrupt that is not managed falls
-back to any online CPU.
+online it is shut down, and its effective CPU is None.  An interrupt that is not managed falls back
+to any online CPU.
 
-A device first allocates all its vectors, then requests them one by one; `Irqchip.assign` does both.
-When several devices probe at once their steps interleave: that is what `Irqchip.allocate`,
-`Irqchip.request` and `Irqchip.fork` are for.
+An irqchip is a state machine that serves a boot and the life after it:
+
+* a device allocates all its vectors (`Irqchip.allocate`), then requests them one by one
+  (`Irqchip.request`); `Irqchip.assign` does both.  The steps of several devices may interleave;
+* a CPU goes offline (`Irqchip.cpu_down`): each interrupt that it handled is requested again, with
+  `Vector.charged` saying where it was;
+* a CPU comes online (`Irqchip.cpu_up`): interrupts that were shut down are requested again;
+* a device that is reset or unbound frees its vectors (`Irqchip.free`).
+
+Which interrupts each of these events concerns is the business of `groupcpus.machines.life`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +41,7 @@ VECTORS_PER_CPU = 200
 
 
 class Vector(NamedTuple):
-    """A vector that a device has allocated and not requested yet."""
+    """A vector that a device has allocated."""
 
     queue: int
     """Its number within its device's allocation."""
@@ -42,7 +49,7 @@ class Vector(NamedTuple):
     """Its affinity mask, bit n for CPU n."""
     managed: bool
     charged: int | None = None
-    """The CPU that it counts on until it is requested, if the irqchip has such a thing."""
+    """The CPU in whose counts it is: the one that handles it, or holds its place until then."""
 
 
 class Irqchip(Protocol):
@@ -50,6 +57,8 @@ class Irqchip(Protocol):
 
     charges_when_allocated: bool
     """Whether an allocation alone changes where later managed interrupts go."""
+    online: int
+    """The CPUs that are online, bit n for CPU n."""
 
     def assign(
         self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
@@ -88,10 +97,32 @@ class Irqchip(Protocol):
         """
 
     def request(self, vector: Vector) -> int | None:
-        """Pick the effective CPU of an allocated vector, the second step; None: shut down."""
+        """Pick the effective CPU of an allocated vector, the second step; None: shut down.
+
+        What `Vector.charged` says is given up for it, so the same step moves an interrupt whose
+        CPU went offline.
+        """
+
+    def free(self, vectors: Iterable[Vector]) -> None:
+        """Give vectors back; `Vector.charged` says which CPU handled each of them."""
+
+    def cpu_down(self, cpu: int) -> None:
+        """Take an online CPU out of all later choices."""
+
+    def cpu_up(self, cpu: int) -> None:
+        """Put an offline CPU into all later choices."""
+
+    def shown_when_shut_down(self, last: int | None) -> int | None:
+        """Return the CPU that /proc shows for a managed interrupt that is shut down.
+
+        Parameters
+        ----------
+        last : int or None
+            The CPU that handled it before; None: none did since it was allocated.
+        """
 
     def fork(self) -> Self:
-        """Give a copy in the same state that goes its own way from here."""
+        """Return a copy in the same state that goes its own way from here."""
 
 
 class _Base:
@@ -105,6 +136,7 @@ class _Base:
         if isolated is not None and not isinstance(isolated, CpuSet):
             raise RequestError(f"isolated {brief(isolated)}: expected a CpuSet")
         self.possible = topology.possible
+        self.present = topology.present.mask
         self.online = topology.online.mask
         self.isolated = 0 if isolated is None else isolated.mask
 
@@ -150,8 +182,34 @@ class _Base:
         """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
         raise NotImplementedError
 
+    def free(self, vectors: Iterable[Vector]) -> None:
+        """Give vectors back; see `Irqchip.free`."""
+
+    def cpu_down(self, cpu: int) -> None:
+        """Take an online CPU out of all later choices."""
+        if not self.online >> self._present(cpu) & 1:
+            raise RequestError(f"CPU {cpu} is offline already")
+        self.online &= ~(1 << cpu)
+
+    def cpu_up(self, cpu: int) -> None:
+        """Put an offline CPU into all later choices."""
+        if self.online >> self._present(cpu) & 1:
+            raise RequestError(f"CPU {cpu} is online already")
+        self.online |= 1 << cpu
+
+    def _present(self, cpu: int) -> int:
+        if isinstance(cpu, bool) or not isinstance(cpu, int) or cpu < 0:
+            raise RequestError(f"CPU {brief(cpu)}: expected a CPU number")
+        if not self.present >> cpu & 1:
+            raise RequestError(f"CPU {brief(cpu)} is not present ({cpulist(self.present)} are)")
+        return cpu
+
+    def shown_when_shut_down(self, last: int | None) -> int | None:
+        """Return what /proc shows; see `Irqchip.shown_when_shut_down`."""
+        return last
+
     def fork(self) -> Self:
-        """Give a copy in the same state; see `Irqchip.fork`."""
+        """Return a copy in the same state; see `Irqchip.fork`."""
         return copy(self)
 
 
@@ -165,7 +223,7 @@ class VectorMatrix(_Base):
     Parameters
     ----------
     topology : Topology
-        The machine; only its online CPUs are picked.
+        The machine; only its online CPUs are picked, the others were never online so far.
     isolated : CpuSet, optional
         CPUs that ``isolcpus=managed_irq`` names.
     vectors_per_cpu : int
@@ -174,7 +232,12 @@ class VectorMatrix(_Base):
     Notes
     -----
     Source: ``matrix_find_best_cpu_managed()`` and ``matrix_find_best_cpu()`` in
-    kernel/irq/matrix.c, Linux 6.12.
+    kernel/irq/matrix.c, Linux 6.12.  When an interrupt moves, its new vector is allocated before
+    the old one is given up (``chip_data_update()``, arch/x86/kernel/apic/vector.c).
+
+    A vector that is reserved while its CPU is offline does not count as taken there, but as
+    returned if it is freed while the CPU is online (``irq_matrix_reserve_managed()`` and
+    ``irq_matrix_remove_managed()``): such a CPU seems to have one more available for good.
 
     Examples
     --------
@@ -196,16 +259,19 @@ class VectorMatrix(_Base):
         count = topology.possible.mask.bit_length()
         self.available = [vectors_per_cpu] * count
         self.managed_allocated = [0] * count
+        # Reserved or allocated: what is truly no longer free, unlike `available`.
+        self.taken = [0] * count
+        self.initialized = self.online
 
     def assign(
         self, masks: Iterable[CpuSet], managed: bool | Sequence[bool] = True
     ) -> list[int | None]:
         """Pick the effective CPUs of one device's vectors; see `Irqchip.assign`."""
-        before = self.available[:], self.managed_allocated[:]
+        before = self._counts()
         try:
             return super().assign(masks, managed)
         except VectorSpaceError:
-            self.available, self.managed_allocated = before
+            self.available, self.managed_allocated, self.taken = before
             raise
 
     def allocate(
@@ -217,47 +283,86 @@ class VectorMatrix(_Base):
     ) -> list[Vector]:
         """Allocate vectors, and reserve the managed ones; see `Irqchip.allocate`."""
         vectors = super().allocate(masks, managed)
-        before = self.available[:]
+        before = self._counts()
         try:
             for vector in vectors:
                 if vector.managed:
                     self._reserve(vector)
         except VectorSpaceError:
-            self.available = before
+            self.available, self.managed_allocated, self.taken = before
             raise
         return vectors
+
+    def _counts(self) -> tuple[list[int], list[int], list[int]]:
+        return self.available[:], self.managed_allocated[:], self.taken[:]
 
     def _reserve(self, vector: Vector) -> None:
         """Set a vector aside on every CPU of a mask: ``irq_matrix_reserve_managed()``."""
         for cpu in cpus_of(vector.mask):
-            if self.available[cpu] < 1:
+            if self.taken[cpu] >= self.vectors_per_cpu:
                 raise VectorSpaceError(self._no_space(vector, f"CPU {cpu}"))
-            self.available[cpu] -= 1
+            self.taken[cpu] += 1
+            self.available[cpu] -= self.online >> cpu & 1
 
     def request(self, vector: Vector) -> int | None:
         """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
         candidates = cpus_of(self.candidates(vector.mask, vector.managed))
-        if not candidates:
-            return None
-        if vector.managed:
+        cpu = None
+        if candidates and vector.managed:
             # min() takes the first of equals; the kernel's "> allocated" keeps the last.
             cpu = min(reversed(candidates), key=self.managed_allocated.__getitem__)
             self.managed_allocated[cpu] += 1
-            return cpu
-        if not any(self.available[cpu] for cpu in candidates):
+        elif candidates:
+            cpu = self._unmanaged(vector, candidates)
+        self._give_up(vector)
+        return cpu
+
+    def _unmanaged(self, vector: Vector, candidates: list[int]) -> int:
+        """Allocate a vector that is not managed: ``irq_matrix_alloc()``."""
+        if not any(self.available[cpu] > 0 for cpu in candidates):
             # Rather any online CPU than none: assign_irq_vector_any_locked(), apic/vector.c.
             candidates = cpus_of(self.online)
         cpu = max(candidates, key=self.available.__getitem__)
-        if self.available[cpu] < 1:
+        if self.available[cpu] < 1 or self.taken[cpu] >= self.vectors_per_cpu:
             raise VectorSpaceError(self._no_space(vector, "every CPU"))
         self.available[cpu] -= 1
+        self.taken[cpu] += 1
         return cpu
 
+    def _give_up(self, vector: Vector) -> None:
+        """Free the vector on the CPU that handled it: ``irq_matrix_free()``."""
+        cpu = vector.charged
+        if cpu is None:
+            return
+        if vector.managed:
+            self.managed_allocated[cpu] -= 1
+        else:
+            self.available[cpu] += 1
+            self.taken[cpu] -= 1
+
+    def free(self, vectors: Iterable[Vector]) -> None:
+        """Give vectors back, and what they reserved; see `Irqchip.free`."""
+        for vector in vectors:
+            self._give_up(vector)
+            for cpu in cpus_of(vector.mask) if vector.managed else ():
+                self.taken[cpu] -= 1
+                self.available[cpu] += self.online >> cpu & 1
+
+    def cpu_up(self, cpu: int) -> None:
+        """Put an offline CPU into all later choices: ``irq_matrix_online()``."""
+        super().cpu_up(cpu)
+        if not self.initialized >> cpu & 1:
+            self.initialized |= 1 << cpu
+            self.available[cpu] = self.vectors_per_cpu - self.taken[cpu]
+
+    def shown_when_shut_down(self, last: int | None) -> int | None:
+        """Return the first online CPU: ``vector_assign_managed_shutdown()``."""
+        return (self.online & -self.online).bit_length() - 1 if self.online else None
+
     def fork(self) -> Self:
-        """Give a copy in the same state; see `Irqchip.fork`."""
+        """Return a copy in the same state; see `Irqchip.fork`."""
         twin = copy(self)
-        twin.available = self.available[:]
-        twin.managed_allocated = self.managed_allocated[:]
+        twin.available, twin.managed_allocated, twin.taken = self._counts()
         return twin
 
     def _no_space(self, vector: Vector, where: str) -> str:
@@ -268,13 +373,16 @@ class VectorMatrix(_Base):
 
 
 class FirstCpu(_Base):
-    """arm64 GICv3 without its translation service: the first online CPU of the mask.
+    """arm64 without a translation service: the first online CPU of the mask.
 
-    The translation service before Linux 5.8 did the same.
+    So do GICv2 with its MSI frame (``gicv2m``), GICv3 (``gicv3``: message interrupts that a
+    hypervisor's own controller brings), and the translation service before Linux 5.8
+    (``its-first``).
 
     Notes
     -----
-    Source: ``gic_set_affinity()`` in drivers/irqchip/irq-gic-v3.c, Linux 6.12.
+    Source: ``gic_set_affinity()`` in drivers/irqchip/irq-gic.c, where GICv2m's interrupts end
+    (irq-gic-v2m.c), and in drivers/irqchip/irq-gic-v3.c, Linux 6.12.
 
     Examples
     --------
@@ -293,12 +401,13 @@ class InterruptTranslationService(_Base):
 
     When a device allocates its vectors, each one is charged to the least loaded of *all* online
     CPUs.  When its interrupt is requested, it drops that charge and takes the least loaded CPU of
-    its mask.  Managed interrupts and others are counted apart.
+    its mask.  A managed one without an online CPU in its mask is not charged.  Managed interrupts
+    and others are counted apart.
 
     Notes
     -----
     Source: ``its_select_cpu()``, ``its_irq_domain_activate()`` and ``its_set_affinity()`` in
-    drivers/irqchip/irq-gic-v3-its.c, Linux 6.12.
+    drivers/irqchip/irq-gic-v3-its.c, ``msi_init_virq()`` in kernel/irq/msi.c, Linux 6.12.
 
     Examples
     --------
@@ -324,22 +433,25 @@ class InterruptTranslationService(_Base):
         """Allocate vectors, and charge each to a CPU; see `Irqchip.allocate`."""
         return [
             vector._replace(charged=self._charge(self.online, vector.managed, seen or self))
-            if self.online
+            if self.candidates(vector.mask, vector.managed)
             else vector
             for vector in super().allocate(masks, managed)
         ]
 
     def request(self, vector: Vector) -> int | None:
         """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
+        self.free([vector])
         candidates = self.candidates(vector.mask, vector.managed)
-        if not candidates:
-            return None  # never started, so the charge of the allocation stays
-        if vector.charged is not None:
-            self.charges[vector.managed][vector.charged] -= 1
-        return self._charge(candidates, vector.managed, self)
+        return self._charge(candidates, vector.managed, self) if candidates else None
+
+    def free(self, vectors: Iterable[Vector]) -> None:
+        """Give vectors back, and drop their charges; see `Irqchip.free`."""
+        for vector in vectors:
+            if vector.charged is not None:
+                self.charges[vector.managed][vector.charged] -= 1
 
     def fork(self) -> Self:
-        """Give a copy in the same state; see `Irqchip.fork`."""
+        """Return a copy in the same state; see `Irqchip.fork`."""
         twin = copy(self)
         twin.charges = {managed: counts[:] for managed, counts in self.charges.items()}
         return twin
@@ -352,6 +464,7 @@ class InterruptTranslationService(_Base):
 
 IRQCHIPS: dict[str, Callable[..., Irqchip]] = {
     "x86": VectorMatrix,
+    "gicv2m": FirstCpu,
     "gicv3": FirstCpu,
     "its": InterruptTranslationService,
     "its-first": FirstCpu,

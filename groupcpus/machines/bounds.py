@@ -34,7 +34,7 @@ def takes_first(irqchip: str) -> bool:
     Examples
     --------
     >>> [name for name in IRQCHIPS if takes_first(name)]
-    ['gicv3', 'its-first']
+    ['gicv2m', 'gicv3', 'its-first']
     """
     return IRQCHIPS.get(irqchip) is FirstCpu
 

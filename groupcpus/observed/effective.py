@@ -8,6 +8,7 @@ from dataclasses import replace
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.topology import Topology
+from groupcpus.machines.bounds import takes_first
 from groupcpus.observed.interleaving import Interleaving, find_interleaving
 from groupcpus.observed.judging import Judged, Row
 from groupcpus.observed.recordings import RecordedDevice
@@ -82,7 +83,7 @@ class EffectiveCpus:
         others = [self.loads[other] for other in allowed if other != cpu]
         span = str(min(others)) if min(others) == max(others) else f"{min(others)} to {max(others)}"
         text = f"{_managed(mine)} on CPU {cpu}, {span} on the others of {allowed}"
-        if self.chip in ("gicv3", "its-first"):
+        if self.chip is not None and takes_first(self.chip):
             odd = cpu != allowed.first
             return f"{'not ' if odd else ''}the first CPU of {allowed}", odd
         if (least := self.too_many.get(cpu)) is not None and mine > least:

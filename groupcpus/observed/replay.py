@@ -230,13 +230,13 @@ class _Prediction:
         placed, late = self.follow(recording.order, masks)
         effective = {device.name: device.effective for device in recording.devices}
         explained = all(
-            cpu in (None, effective[device][queue]) for (device, queue), (_, cpu) in placed.items()
+            cpu in (None, effective[device][queue]) for (device, queue), cpu in placed.items()
         )
         return Interleaving(explained, recording.order, 0, late)
 
     def follow(
         self, steps: Sequence[Step], masks: Mapping[str, Sequence[CpuSet]]
-    ) -> tuple[dict[tuple[str, int], tuple[Vector, int | None]], tuple[Step, ...]]:
+    ) -> tuple[dict[tuple[str, int], int | None], tuple[Step, ...]]:
         """Take the steps of an order, and tell which allocations chose before the last counted.
 
         That is seen where a log has another CPU for an allocation than the next one in turn.
@@ -252,7 +252,7 @@ class _Prediction:
             for name in masks:
                 allocated = enumerate(chip.allocate(masks[name]), start=1)
                 vectors |= {(name, queue): vector for queue, vector in allocated}
-        placed: dict[tuple[str, int], tuple[Vector, int | None]] = {}
+        placed: dict[tuple[str, int], int | None] = {}
         late: list[Step] = []
         for step in steps:
             which = step.device, step.queue
@@ -260,7 +260,7 @@ class _Prediction:
                 continue  # predicted to have fewer queues, which the rows of its masks say
             now = chip.fork()
             if step.action == "request":
-                placed[which] = vectors[which], chip.request(vectors[which])
+                placed[which] = chip.request(vectors[which])
             elif chip.charges_when_allocated:
                 mask = masks[step.device][step.queue - 1]
                 vectors[which] = chip.allocate([mask])[0]
@@ -282,7 +282,7 @@ class _Prediction:
         for device in recording.devices:
             for queue, cpu in enumerate(device.effective[1:], start=1):
                 which = device.name, queue
-                predicted = self.shown(*placed[which]) if which in placed else "?"
+                predicted = self.shown(self.chip(), placed[which]) if which in placed else "?"
                 yield Row("boot", device.name, queue, "effective", predicted, str(cpu), basis)
 
     def effective_in_turn(
@@ -296,15 +296,13 @@ class _Prediction:
             masks = [home & topology.online, *self.masks(device)]
             vectors = chip.allocate(masks, [False, *[True] * (len(masks) - 1)])
             for queue, vector in enumerate(vectors):
-                predicted = self.shown(vector, chip.request(vector))
+                predicted = self.shown(chip, chip.request(vector))
                 recorded = str(device.effective[queue]) if queue < len(device.effective) else "?"
                 kind = "effective" if queue else "admin"
                 yield Row(phase, device.name, queue, kind, predicted, recorded, basis)
 
-    def shown(self, vector: Vector, cpu: int | None) -> str:
-        """Give the effective CPU that /proc shows, also of an interrupt that is shut down."""
-        if cpu is None:
-            # Nothing handles it; x86 shows the first online CPU, an irqchip that charges when it
-            # allocates the CPU that was charged.
-            cpu = self.recording.topology.online.first if vector.charged is None else vector.charged
-        return str(cpu)
+    @staticmethod
+    def shown(chip: Irqchip, cpu: int | None) -> str:
+        """Return the effective CPU that /proc shows, also of an interrupt that is shut down."""
+        cpu = chip.shown_when_shut_down(None) if cpu is None else cpu
+        return "-" if cpu is None else str(cpu)

@@ -40,7 +40,7 @@ MAX_DEVICES = 64
 # Rows of one job: enough to be worth sending, few enough to lose little.
 _ROWS_PER_JOB = 2000
 _UINT_MAX = 0xFFFFFFFF
-_FIRST_CPU = ("gicv3", "its-first")
+_FIRST_CPU = ("gicv2m", "gicv3", "its-first")
 
 
 class Row(NamedTuple):
