@@ -66,10 +66,10 @@ fuzz: $(STAMP)  ## feed every parser with 20,000 damaged and made-up inputs
 # The lock names no registry and holds for every supported Python and system.
 lock: $(STAMP)  ## renew the locks from pyproject.toml
 	$(BIN)/python -m pip install --quiet 'uv<1'
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
+	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 --no-header \
 		--extra dashboard --extra lab --extra site --extra sweep --extra test pyproject.toml \
 		--output-file requirements.lock
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
+	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 --no-header \
 		--extra lite --constraint requirements.lock pyproject.toml \
 		--output-file requirements-lite.lock
 

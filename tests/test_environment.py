@@ -33,8 +33,11 @@ def wanted(*extras: str) -> dict[str, SpecifierSet]:
 
 def locked(lock: str) -> list[Requirement]:
     """Return the pins of a lock."""
-    lines = (ROOT / lock).read_text(encoding="utf-8").splitlines()
-    return [Requirement(line) for line in lines if re.match(r"\w", line)]
+    text = (ROOT / lock).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.split("--hash")[0] for line in text.splitlines()]
+    return [
+        Requirement(line) for line in lines if line.strip() and not line.lstrip().startswith("#")
+    ]
 
 
 def test_conda_environment_asks_for_what_the_package_its_lab_and_its_dashboard_ask_for():
@@ -71,6 +74,14 @@ def test_locks_do_not_contradict_each_other():
     both = {name for name, _ in first} & {name for name, _ in second}
     assert both
     assert {pin for pin in second if pin[0] in both} <= first
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_pin_of_a_lock_carries_the_hashes_of_its_files(lock):
+    text = (ROOT / lock).read_text(encoding="utf-8").replace("\\\n", " ")
+    pins = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
+    assert pins
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}\b", pin) for pin in pins)
 
 
 @pytest.mark.parametrize("lock", LOCKS)
