@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The errors that groupcpus raises: all are `GroupCpusError`, which is a `ValueError`."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 __all__ = [
     "CpuListError",
     "FormatError",
@@ -10,6 +13,8 @@ __all__ = [
     "VectorSpaceError",
     "brief",
     "counted",
+    "meant",
+    "printable",
 ]
 
 
@@ -79,3 +84,37 @@ def counted(number: int, noun: str) -> str:
     ('1 CPU', '0 queues')
     """
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def meant(value: object, names: Iterable[str]) -> str:
+    """Return a question to end an error with if a value is nearly one of the names, else nothing.
+
+    Examples
+    --------
+    >>> meant("L96", ["L48s_v2", "L96as_v4"]), meant("rotatev2", ["numa", "rotate-v2"])
+    ("; did you mean 'L96as_v4'?", "; did you mean 'rotate-v2'?")
+    >>> meant("x" * 10_000, ["numa"]), meant(None, ["numa"])
+    ('', '')
+    """
+    if not isinstance(value, str) or not 1 < len(value) <= 100:
+        return ""
+    known = {name.casefold(): name for name in names}
+    word = value.casefold()
+    begun = [name for name in known if name.startswith(word)]
+    close = begun if len(begun) == 1 else get_close_matches(word, known, n=1)
+    return f"; did you mean {known[close[0]]!r}?" if close else ""
+
+
+def printable(text: str) -> str:
+    r"""Return a text as a terminal may get it: what is no printable character is escaped.
+
+    Line ends stay.  Names from files may hold anything, and terminals obey control characters.
+
+    Examples
+    --------
+    >>> printable("nvme0\x1b[2J\n\u202egood"), printable("caf\xe9")
+    ('nvme0\\x1b[2J\n\\u202egood', 'caf\xe9')
+    """
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
+    )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The command line: what it prints, and that every error is one line and exit status 2."""
 
+import io
 import json
 import re
 import subprocess
@@ -10,9 +11,10 @@ import pytest
 
 from groupcpus.__main__ import COMMANDS, main
 from groupcpus.engine.revisions import REVISIONS
-from groupcpus.machines.machine import load_machine, machine_names
+from groupcpus.machines.machine import data_dir, load_machine, machine_names
 from groupcpus.machines.mail_text import mail_text
 from groupcpus.machines.probe import simulate
+from groupcpus.machines.queue_table import queue_table
 
 
 def printed(capsys, *arguments):
@@ -39,7 +41,8 @@ def complaint(capsys, *arguments):
 def test_run_prints_the_mail_text(capsys):
     text = printed(capsys, "run", "L48s_v2", "--revision", "rotate-v2", "--irqchip", "x86")
     runs = [simulate("L48s_v2", revision=name) for name in ("cluster", "rotate-v2")]
-    assert text == mail_text(*runs) + "\n"
+    assert text == f"{mail_text(*runs)}\n\n{queue_table(runs[0], runs[1])}\n"
+    assert text == printed(capsys, "run", "L48s_v2")
     assert "  32 CPUs serve 3 IRQs: " in text
     assert "  16 CPUs serve 6 IRQs: " in text
 
@@ -56,7 +59,7 @@ def test_every_option_reaches_the_run(capsys):
         simulate(machine, revision=name, irqchip="its", probe="interleaved", spread_start=16)
         for name in ("rotate-v2", "rotate-next")
     ]
-    assert text == mail_text(*runs) + "\n"
+    assert text == f"{mail_text(*runs)}\n\n{queue_table(runs[0], runs[1])}\n"
 
 
 def test_an_explicit_probe_order(capsys):
@@ -113,8 +116,11 @@ def test_the_machines_can_be_read_from_files(capsys, tmp_path):
     [
         ([], "the following arguments are required: COMMAND"),
         (["walk"], "argument COMMAND: invalid choice: 'walk'"),
-        (["run"], "the following arguments are required: MACHINE, --revision"),
-        (["run", "L96as_v4"], "the following arguments are required: --revision"),
+        (["run"], "the following arguments are required: MACHINE"),
+        (["run", "L96as_v4", "--device", "sda"], "device 'sda': expected one of 'nvme0 nvme1 "),
+        (["run", "L96as_v4", "--picture", "no/such/folder/a.png"], "argument --picture: "),
+        (["run", "node:2 core:x pu:2"], "synthetic machine: 'core:x'; expected levels"),
+        (["run", "L96as_v4", "D16plds_v6"], "'L96as_v4': no such file"),
         (["run", "L96", "--revision", "numa"], "machine 'L96': neither a file nor one of "),
         (["run", "a\nb", "--revision", "numa"], "machine 'a\\nb': neither a file nor one of "),
         (["run", "L96as_v4", "--revision", "v3"], "revision 'v3': expected one of numa, "),
@@ -192,3 +198,69 @@ def test_run_refuses_other_kinds_of_picture(capsys):
         main(["run", "D16plds_v6", "--revision", "rotate-v2", "--picture", "two.gif"])
     assert stopped.value.code == 2
     assert "'two.gif': expected a name that ends in .png or .svg" in capsys.readouterr().err
+
+
+CAPTURE = "data/captures/x86-24cpu-2nodes-2nvme-3net-7.3.json"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ([CAPTURE], ["Before (cluster, ", "9  10-11     11  8-11        11", "nvme1: other masks"]),
+        (["x86-8cpu-4nodes-1x3-write2-7.3"], ["3 (read)", "cluster"]),
+        (["node:2 core:8 pu:2"], ["Assumed: one NVMe drive with 32 queues, one a CPU"]),
+        (["node:2 core:8 pu:2", "--queues", "4"], ["1 nvme with 4 queues"]),
+    ],
+)
+def test_run_takes_whatever_describes_a_machine(capsys, arguments, parts):
+    text = printed(capsys, "run", *arguments)
+    for part in parts:
+        assert part in text
+
+
+def test_run_takes_a_dump_from_stdin_and_names_its_kernel_s_version(capsys, monkeypatch):
+    dump = "/sys/devices/system/cpu/possible:0-7\n/proc/sys/kernel/osrelease:6.12.9\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(dump))
+    text = printed(capsys, "run", "-", "--queues", "3", "--devices", "2")
+    assert "Before (numa, irqchip x86)" in text
+    assert "2 nvme with 3 queues" in text
+
+
+def test_a_long_table_is_folded_and_a_device_s_is_whole(capsys):
+    folded = printed(capsys, "run", "L96as_v4")
+    assert "... 46 more queues: --device nvme0" in folded
+    whole = printed(capsys, "run", "L96as_v4", "--device", "nvme5")
+    run = simulate("L96as_v4", revision="rotate-v2")
+    rows = [irq for irq in run.interrupts if irq.device == "nvme5"]
+    table = whole.split("queue of nvme5")[1].splitlines()[1:63]
+    assert [line.split()[-2:] for line in table] == [
+        [str(irq.affinity), str(irq.effective)] for irq in rows
+    ]
+
+
+def test_names_that_are_nearly_right_are_guessed(capsys):
+    assert complaint(capsys, "rnu").endswith("did you mean 'run'?")
+    assert complaint(capsys, "run", "L96").endswith("did you mean 'L96as_v4'?")
+    wrong = complaint(capsys, "run", "L96as_v4", "--revision", "rotate_v2")
+    assert wrong.endswith("did you mean 'rotate-v2'?")
+
+
+EVIL = "\x1b]0;title\x07\x1b[2J\u202e"
+
+
+def test_nothing_unprintable_reaches_the_terminal(capsys, tmp_path):
+    document = json.loads((data_dir().parent / CAPTURE).read_text(encoding="utf-8"))
+    names = json.loads(json.dumps(document))
+    for interrupt in names["interrupts"]:
+        interrupt["actions"] = [f"{EVIL}-TxRx-{interrupt['irq']}"]
+        interrupt["chip"] = EVIL
+    field = document | {"nvme": {EVIL: 5}}
+    for at, changed in enumerate((names, field, document | {"kernel": EVIL})):
+        path = tmp_path / f"{at}.json"
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        for command in ("compare", "run"):
+            main([command, str(path)])
+            output = capsys.readouterr()
+            text = output.out + output.err
+            assert text.replace("\n", "").isprintable()
+            assert len(output.err) <= 520

@@ -18,17 +18,12 @@ from groupcpus.errors import GroupCpusError, RequestError
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import data_dir
 from groupcpus.observed import judging
-from groupcpus.observed.compare import (
-    VERDICTS,
-    WIDTH,
-    as_found,
-    compare,
-    comparison_text,
-    machine_from_capture,
-    what_if,
-)
+from groupcpus.observed.compare import compare
 from groupcpus.observed.found import find_devices, irqchip_of
+from groupcpus.observed.judging import VERDICTS
 from groupcpus.observed.recordings import load_recording, recording_names
+from groupcpus.observed.report import WIDTH, comparison_text
+from groupcpus.observed.what_if import as_found, machine_from_capture, what_if
 from groupcpus.sources import load
 from tests.captures import add_device, capture, of_recording
 from tests.sources.shapes import SHAPES, grep, numactl, sysfs

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from groupcpus.errors import RequestError, brief
+from groupcpus.errors import RequestError, brief, meant
 
 __all__ = [
     "REVISIONS",
@@ -532,5 +532,8 @@ def get_revision(revision: str | Revision) -> Revision:
     if isinstance(revision, Revision):
         return revision
     if not isinstance(revision, str) or revision not in REVISIONS:
-        raise RequestError(f"revision {brief(revision)}: expected one of {', '.join(REVISIONS)}")
+        raise RequestError(
+            f"revision {brief(revision)}: expected one of {', '.join(REVISIONS)}"
+            f"{meant(revision, REVISIONS)}"
+        )
     return REVISIONS[revision]

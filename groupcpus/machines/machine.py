@@ -10,7 +10,7 @@ from typing import Any
 
 from groupcpus.engine.irqchips import IRQCHIPS
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import FormatError, GroupCpusError, RequestError, brief
+from groupcpus.errors import FormatError, GroupCpusError, RequestError, brief, meant
 from groupcpus.machines.devices import Device
 
 __all__ = ["Machine", "data_dir", "load_machine", "machine_from_dict", "machine_names", "read_toml"]
@@ -136,7 +136,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
     elif not _is_file(path):
         raise RequestError(
             f"machine {brief(str(name_or_path))}: neither a file nor one of "
-            f"{', '.join(machine_names())}"
+            f"{', '.join(machine_names())}{meant(name_or_path, machine_names())}"
         )
     return machine_from_dict(read_toml(path), path.name)
 

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``compare``: a machine's interrupts against what is predicted."""
+
+import argparse
+
+from groupcpus.commands.command import Command, add_json, json_text, whole_number
+from groupcpus.commands.opening import load_sources
+from groupcpus.observed.compare import compare
+from groupcpus.observed.judging import OFFSETS
+from groupcpus.observed.report import comparison_text
+
+__all__ = ["COMPARE"]
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sources",
+        nargs="+",
+        metavar="FILE",
+        help="a capture; or lscpu, hwloc, sysfs, /proc/interrupts, dumps of affinities, together",
+    )
+    parser.add_argument("--arch", metavar="A", help="the architecture, where no file tells it")
+    parser.add_argument(
+        "--offsets",
+        type=whole_number,
+        default=OFFSETS,
+        metavar="N",
+        help="values of the call counter to try for revisions that rotate (%(default)s)",
+    )
+    add_json(parser)
+
+
+def _compare(args: argparse.Namespace) -> str:
+    comparison = compare(load_sources(args.sources, args.arch), search_offsets=args.offsets)
+    return json_text(comparison.document()) if args.json else comparison_text(comparison)
+
+
+COMPARE = Command("Hold a machine's interrupts against what is predicted.", _arguments, _compare)

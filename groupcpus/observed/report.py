@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A comparison as text: a line a device, then what did not match, and what cannot be known."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.errors import counted
+from groupcpus.observed.judging import FIXED, ROTATING, Judged, offsets_text
+
+if TYPE_CHECKING:
+    from groupcpus.observed.compare import Comparison
+
+__all__ = ["WIDTH", "comparison_text", "fold"]
+
+WIDTH = 100
+# Lines about what did not match; JSON has all of them.
+MOST_DETAILS = 20
+
+
+def comparison_text(comparison: "Comparison") -> str:
+    r"""Return the comparison in at most 100 columns: a line a device, then what did not match.
+
+    Examples
+    --------
+    >>> from groupcpus.observed.compare import compare
+    >>> from groupcpus.sources import load
+    >>> text = comparison_text(compare(load(
+    ...     "/sys/devices/system/cpu/online:0-3\n"
+    ...     "irq 31 affinity 0-1 effective 1 nvme0q1\nirq 32 affinity 2-3 effective 3 nvme0q2\n")))
+    >>> "nvme0" in text, max(map(len, text.splitlines())) <= WIDTH
+    (True, True)
+    """
+    lines = [*_head(comparison), ""]
+    lines += _device_lines(comparison)
+    details = list(_details(comparison))
+    if details:
+        lines += ["", "What did not match:"]
+        for text in details[:MOST_DETAILS]:
+            lines += fold(text)
+        if more := len(details) - MOST_DETAILS:
+            lines += [f"  and {more} more"] if more > 0 else []
+    if any(row.managed and row.effective for row in comparison.rows):
+        lines += ["", *_effective_lines(comparison)]
+    if comparison.unknown:
+        lines += ["", "What cannot be known from this:"]
+        for text in comparison.unknown:
+            lines += fold(f"  {text}")
+    return "\n".join(line.encode("ascii", "backslashreplace").decode() for line in lines)
+
+
+def _head(comparison: "Comparison") -> Iterator[str]:
+    loaded, topology = comparison.loaded, comparison.topology
+    nodes = sum(bool(cpus) for cpus in topology.nodes.values())
+    expected = comparison.expected or "no revision known here"
+    yield from fold(
+        f"{counted(len(topology.online), 'CPU')} online of {len(topology.possible)} possible, "
+        f"{counted(nodes, 'node')}, clusters: {loaded.cluster_source}; "
+        f"{loaded.arch or 'architecture not told'}, "
+        f"irqchip {comparison.irqchip or 'not known'}; kernel {loaded.kernel or 'not told'}"
+    )
+    if loaded.kernel:
+        yield from fold(f"A kernel of this release should have {expected}.")
+    if loaded.cmdline:
+        yield from fold(f"Command line: {' '.join(loaded.cmdline)}")
+    for note in loaded.notes:
+        yield from fold(f"Note: {note}.")
+
+
+def _device_lines(comparison: "Comparison") -> Iterator[str]:
+    devices = comparison.devices
+    if not devices:
+        yield "No device with queues was found."
+    width = min(32, max((len(one.found.name) for one in devices), default=0))
+    for one in devices:
+        name = one.found.name
+        verdict = one.verdict
+        if verdict == "follows" and one.numgrps != (1,):
+            fixed = [name for name in one.revisions if name in FIXED]
+            verdict = f"follows {', '.join(fixed or one.revisions)}"
+        queues = counted(len(one.found.queues), "queue")
+        yield from fold(f"{name:<{width}}  {queues:>10}  {verdict}: {one.why}", width + 16)
+    rotating = [one for one in devices if one.explanations and one.numgrps != (1,)]
+    if comparison.offsets_tried and rotating:
+        yield ""
+        yield f"Revisions that rotate, counter 0-{comparison.offsets_tried - 1}:"
+        for one in rotating:
+            for names, text in _rotations(one, comparison.offsets_tried):
+                yield from fold(f"{one.found.name:<{width}}  {names}: {text}", width + 4)
+    if comparison.others:
+        yield ""
+        yield from fold(
+            f"{counted(len(comparison.others), 'more interrupt')} of no device with queues: "
+            f"{CpuSet(told.irq for told in comparison.others if told.irq < 8192)}"
+        )
+
+
+def _rotations(judged: Judged, tried: int) -> Iterator[tuple[str, str]]:
+    """Tell which counters explain a device, revisions that say the same together."""
+    said: dict[str, list[str]] = {}
+    for one in judged.explanations:
+        if one.revision in ROTATING:
+            if one.explains:
+                text = "explained by " + " and ".join(offsets_text(of, tried) for of in one.offsets)
+            elif set(judged.revisions) & set(FIXED):
+                continue
+            else:
+                text = f"by none (at most {one.matched} of {one.total} masks)"
+            said.setdefault(text, []).append(one.revision)
+    for text, names in said.items():
+        yield ", ".join(names), text
+
+
+def _details(comparison: "Comparison") -> Iterator[str]:
+    """List masks and effective CPUs that are not as predicted."""
+    for row in comparison.rows:
+        where = f"  {row.name or f'irq {row.irq}'} (irq {row.irq})"
+        if row.match is False:
+            predicted = str(row.predicted) or "none"
+            yield f"{where}: mask {row.affinity}, predicted {predicted}"
+        if row.odd:
+            yield f"{where}: effective {row.effective}, {row.effective_why}"
+
+
+def _effective_lines(comparison: "Comparison") -> Iterator[str]:
+    by_count: dict[int, list[int]] = {}
+    for cpu, count in comparison.loads.items():
+        by_count.setdefault(count, []).append(cpu)
+    shares = "; ".join(
+        f"{count} on {counted(len(cpus), 'CPU')} ({CpuSet(cpus)})"
+        for count, cpus in sorted(by_count.items())
+    )
+    yield from fold(f"Managed interrupts a CPU: {shares}")
+    if comparison.order is not None:
+        found = {
+            True: "there is an order of requests since boot that gives all effective CPUs",
+            False: "no order of requests since boot gives them all; devices that were removed, or "
+            "CPUs that were offline for a time, could explain the rest",
+            None: "the search for an order of requests that gives them all was given up",
+        }[comparison.order.found]
+        yield from fold(f"Effective CPUs: {found}.")
+    for row in comparison.rows:
+        special = row.effective_why.startswith(("shut down", "off the isolated"))
+        if special and not row.odd:
+            yield from fold(f"  {row.name}: effective {row.effective}, {row.effective_why}")
+
+
+def fold(text: str, indent: int = 4) -> list[str]:
+    """Break a line at blanks, and cpulists behind their commas."""
+    lines = [""]
+    for piece in re.split(r"(?<= )|(?<=,)(?=[0-9])", text):
+        while lines[-1].strip() and len(lines[-1]) + len(piece.rstrip()) > WIDTH:
+            lines.append(" " * indent)
+        lines[-1] += piece
+        while len(lines[-1].rstrip()) > WIDTH:
+            # A name that somebody made up, longer than a line.
+            lines[-1], rest = lines[-1][:WIDTH], lines[-1][WIDTH:]
+            lines.append(" " * indent + rest)
+    return [line.rstrip() for line in lines]
