@@ -14,7 +14,7 @@ import pytest
 
 from groupcpus.engine.topology import Topology
 from groupcpus.machines.devices import Device
-from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.mail_text import mail_text
 from groupcpus.panels import explore as panels
 
@@ -25,7 +25,7 @@ def large() -> Machine:
     return Machine("1024", "8 nodes of 128 CPUs", "x86_64", "x86", topology, disks)
 
 
-MACHINES = {"96 CPUs": lambda: load_machine("L96as_v4"), "1,024 CPUs": large}
+MACHINES = {"96 CPUs": lambda: read_machine("L96as_v4"), "1,024 CPUs": large}
 ROUNDS = 15
 
 

@@ -9,8 +9,9 @@ from groupcpus.engine.revisions import REVISIONS, Deal, Revision
 from groupcpus.engine.sort import heapsort_order
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError
-from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import Run, simulate
+from groupcpus.sources import load_machine
 
 __all__ = [
     "IRQCHIPS",

@@ -22,7 +22,7 @@ from groupcpus.machines.bounds import (
     takes_first,
 )
 from groupcpus.machines.devices import Device
-from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.probe import simulate
 from tests.strategies import made, offsets, revisions
 
@@ -183,7 +183,7 @@ def test_the_bounds_of_the_machines(name, irqchip, best, used):
 
 def test_even_groups_reach_the_bound_on_d16plds():
     """11 CPUs, CPU 0 with 2: the bound holds with equality for groups of 2 and 3 neighbours."""
-    topology = load_machine("D16plds_v6").topology
+    topology = read_machine("D16plds_v6").topology
     used = {
         (a, b): len(
             firsts(topology, grouping(topology, a)) | firsts(topology, grouping(topology, b))

@@ -11,7 +11,7 @@ from groupcpus.__main__ import main
 from groupcpus.engine.group_cpus import Dealt, explain, group_cpus_evenly
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, RequestError
-from groupcpus.machines.machine import load_machine
+from groupcpus.machines.machine import read_machine
 from groupcpus.machines.probe import simulate
 from groupcpus.studies.claims import (
     VERDICTS,
@@ -186,7 +186,7 @@ def test_linux_7_has_other_hot_cpus_than_r4_says(ledger):
 
 @pytest.mark.parametrize("machine", ["D16plds_v6", "D96plds_v6", "L48s_v2"])
 def test_the_search_places_as_the_simulation_does(machine):
-    loaded = load_machine(machine)
+    loaded = read_machine(machine)
     sequences = probe_sequences(len(loaded.devices))
     for sequence in sequences[:: 1 if machine == "D16plds_v6" else 40]:
         admin = (f"{device.name}:admin" for device in loaded.devices)
@@ -318,7 +318,7 @@ def test_a_good_ledger_is_read():
 
 
 def test_no_verdict_is_typed_in():
-    text = (load_machine.__globals__["data_dir"]() / "claims.toml").read_text("utf-8")
+    text = (read_machine.__globals__["data_dir"]() / "claims.toml").read_text("utf-8")
     assert not any(re.search(rf"\b{kind}\b", text) for kind in VERDICTS)
 
 

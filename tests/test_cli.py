@@ -11,7 +11,7 @@ import pytest
 
 from groupcpus.__main__ import COMMANDS, main
 from groupcpus.engine.revisions import REVISIONS
-from groupcpus.machines.machine import data_dir, load_machine, machine_names
+from groupcpus.machines.machine import data_dir, machine_names, read_machine
 from groupcpus.machines.mail_text import mail_text
 from groupcpus.machines.probe import simulate
 from groupcpus.machines.queue_table import queue_table
@@ -54,7 +54,7 @@ def test_every_option_reaches_the_run(capsys):
         *("--irqchip", "its", "--probe", "interleaved", "--spread-start", "0x10"),
         *("--devices", "3", "--queues", "8"),
     )
-    machine = load_machine("L48s_v2").with_devices(count=3, io_queues=8)
+    machine = read_machine("L48s_v2").with_devices(count=3, io_queues=8)
     runs = [
         simulate(machine, revision=name, irqchip="its", probe="interleaved", spread_start=16)
         for name in ("rotate-v2", "rotate-next")
@@ -120,7 +120,7 @@ def test_the_machines_can_be_read_from_files(capsys, tmp_path):
         (["run", "L96as_v4", "--device", "sda"], "device 'sda': expected one of 'nvme0 nvme1 "),
         (["run", "L96as_v4", "--picture", "no/such/folder/a.png"], "argument --picture: "),
         (["run", "node:2 core:x pu:2"], "synthetic machine: 'core:x'; expected levels"),
-        (["run", "L96as_v4", "D16plds_v6"], "'L96as_v4': no such file"),
+        (["run", "L96as_v4", "D16plds_v6"], "machine L96as_v4: a whole machine"),
         (["run", "L96", "--revision", "numa"], "machine 'L96': neither a file nor one of "),
         (["run", "a\nb", "--revision", "numa"], "machine 'a\\nb': neither a file nor one of "),
         (["run", "L96as_v4", "--revision", "v3"], "revision 'v3': expected one of numa, "),

@@ -19,12 +19,12 @@ from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import data_dir
 from groupcpus.observed import judging
 from groupcpus.observed.compare import compare
-from groupcpus.observed.found import find_devices, irqchip_of
 from groupcpus.observed.judging import VERDICTS
 from groupcpus.observed.recordings import load_recording, recording_names
 from groupcpus.observed.report import WIDTH, comparison_text
 from groupcpus.observed.what_if import as_found, machine_from_capture, what_if
 from groupcpus.sources import load
+from groupcpus.sources.found import find_devices, irqchip_of
 from tests.captures import add_device, capture, of_recording
 from tests.sources.shapes import SHAPES, grep, numactl, sysfs
 from tests.strategies import made
@@ -668,8 +668,8 @@ def test_names_tell_whose_an_interrupt_is():
     names = {device.name: (device.kind, device.spreads) for device in devices}
     assert names == {
         "nvme0": ("nvme", True),
-        "mlx5@0000:02:00.0": ("irqs", False),
-        "mlx5@0000:02:00.1": ("irqs", False),
+        "mlx5-0000:02:00.0": ("irqs", False),
+        "mlx5-0000:02:00.1": ("irqs", False),
         "i40e-enp2s0f0": ("irqs", False),
         "hpsa0": ("irqs", True),
         "mana": ("mana", False),

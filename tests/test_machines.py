@@ -9,7 +9,7 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, RequestError
-from groupcpus.machines.machine import data_dir, load_machine, machine_from_dict, machine_names
+from groupcpus.machines.machine import data_dir, machine_from_dict, machine_names, read_machine
 from groupcpus.machines.probe import simulate
 
 SHAPES = {
@@ -26,7 +26,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_machines_are_shaped_as_their_sources_say(name):
-    machine = load_machine(name)
+    machine = read_machine(name)
     cpus = machine.topology.possible
     kinds = {(device.kind, device.io_queues) for device in machine.devices}
     assert len(kinds) == 1
@@ -44,13 +44,13 @@ def test_the_machines_are_shaped_as_their_sources_say(name):
 
 @pytest.mark.parametrize("name", machine_names())
 def test_a_machine_says_where_it_comes_from_and_what_is_assumed(name):
-    machine = load_machine(name)
+    machine = read_machine(name)
     assert machine.name == name
     assert machine.title
     assert machine.source
     assert machine.notes.strip()
     path = data_dir() / "machines" / f"{name}.toml"
-    assert load_machine(path) == machine == load_machine(str(path))
+    assert read_machine(path) == machine == read_machine(str(path))
     assert path.read_text("utf-8").startswith("# SPDX-License-Identifier: GPL-2.0-only\n")
 
 
@@ -106,7 +106,7 @@ def test_no_machine_smaller_than_overflow_4cpu_shows_an_empty_mask(revision):
 
 
 def test_overflow_4cpu_shows_it_at_one_counter_value_only():
-    topology = load_machine("overflow_4cpu").topology
+    topology = read_machine("overflow_4cpu").topology
     empty = [
         (numgrps, offset)
         for numgrps in (1, 2, 3, 4)
@@ -229,7 +229,7 @@ def test_a_bad_file_is_refused_in_a_sentence(tmp_path, content, message):
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
     with pytest.raises(FormatError) as caught:
-        load_machine(path)
+        read_machine(path)
     assert str(caught.value).startswith(message)
     assert isinstance(caught.value, GroupCpusError)
     assert len(str(caught.value)) < 300
@@ -238,7 +238,7 @@ def test_a_bad_file_is_refused_in_a_sentence(tmp_path, content, message):
 
 def test_an_unknown_name_lists_those_that_are_known():
     with pytest.raises(RequestError) as caught:
-        load_machine("L96")
+        read_machine("L96")
     assert str(caught.value).startswith("machine 'L96': neither a file nor one of D16plds_v6, ")
 
 
@@ -273,7 +273,7 @@ def test_with_devices_needs_a_device_with_interrupts():
     "odd", [None, 3, b"L96as_v4", "nope", "/nowhere/x.toml", "a\0b", "x" * 5000, "."]
 )
 def test_what_is_no_machine_is_refused_in_a_short_sentence(odd):
-    for load in (load_machine, lambda name: simulate(name, revision="numa")):
+    for load in (read_machine, lambda name: simulate(name, revision="numa")):
         with pytest.raises(RequestError) as refused:
             load(odd)
         assert str(refused.value).startswith("machine ")
@@ -282,7 +282,7 @@ def test_what_is_no_machine_is_refused_in_a_short_sentence(odd):
 
 def test_a_machine_can_be_named_by_its_path():
     path = data_dir() / "machines" / "D16plds_v6.toml"
-    assert simulate(path, revision="numa").machine == load_machine("D16plds_v6")
+    assert simulate(path, revision="numa").machine == read_machine("D16plds_v6")
 
 
 @pytest.mark.parametrize(
@@ -304,4 +304,4 @@ def test_files_that_cost_much_are_refused(tmp_path, text, what):
     path = tmp_path / "odd.toml"
     path.write_text(good + text if text.startswith("[[") else text, encoding="utf-8")
     with pytest.raises(FormatError, match=what):
-        load_machine(path)
+        read_machine(path)

@@ -11,11 +11,11 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irq_setup import cpumask_local_spread, irq_setup, numa_hops
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError
-from groupcpus.machines.machine import load_machine
+from groupcpus.machines.machine import read_machine
 from groupcpus.machines.probe import simulate
 from tests.strategies import made
 
-EXAMPLE = load_machine("mana_8cpu").topology
+EXAMPLE = read_machine("mana_8cpu").topology
 TABLE = ["0-1", "2-3", "0-1", "2-3", "4-5", "6-7", "4-5", "6-7"]
 
 

@@ -10,7 +10,7 @@ from groupcpus.engine.group_cpus import explain, group_cpus_evenly
 from groupcpus.engine.revisions import Deal, Revision, deal_rotating_fixed
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError, RequestError
-from groupcpus.machines.machine import load_machine
+from groupcpus.machines.machine import read_machine
 from groupcpus.machines.probe import simulate
 
 MACHINE = Topology.uniform(nodes=2, cpus_per_node=8, threads=2, cluster=4)
@@ -84,7 +84,7 @@ def test_a_bad_first_node_is_refused(first):
 def test_a_bad_tick_is_refused(ticks):
     revision = own(ticks=lambda numgrps: ticks)
     with pytest.raises(RequestError, match="ticks gave"):
-        simulate(load_machine("D16plds_v6"), revision=revision)
+        simulate(read_machine("D16plds_v6"), revision=revision)
 
 
 def test_a_bad_sort_is_refused_at_once():

@@ -10,7 +10,7 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
 from groupcpus.machines.devices import Device
-from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.mail_text import WIDTH, mail_text
 from groupcpus.machines.probe import simulate
 
@@ -52,7 +52,7 @@ def test_lines_fit_a_mail(revision, probe):
 
 
 def test_long_and_foreign_names_fit_too():
-    machine = replace(load_machine("L96as_v4"), name="L96as_v4-" + "x" * 55)
+    machine = replace(read_machine("L96as_v4"), name="L96as_v4-" + "x" * 55)
     mine = replace(REVISIONS["numa"], name="grün " + "ein langer Name " * 8)
     text = mail_text(simulate(machine, revision="numa"), simulate(machine, revision=mine))
     assert text.isascii()
@@ -78,7 +78,7 @@ def test_idle_and_shut_down_are_told():
 
 def test_two_machines_each_get_a_heading():
     before = simulate("L96as_v4", revision="numa")
-    after = simulate(load_machine("L96as_v4").with_devices(count=1), revision="numa")
+    after = simulate(read_machine("L96as_v4").with_devices(count=1), revision="numa")
     text = mail_text(before, after)
     assert "6 nvme with 62 queues" in text
     assert "1 nvme with 62 queues" in text

@@ -10,7 +10,7 @@ from groupcpus.engine.irqchips import IRQCHIPS, make_irqchip
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError, VectorSpaceError
 from groupcpus.machines.devices import Device
-from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.probe import simulate
 from tests.strategies import ALL
 from tests.test_bounds import probed
@@ -289,7 +289,7 @@ def test_a_machine_that_is_off_cannot_probe():
 
 
 def test_too_many_devices_run_out_of_vectors():
-    machine = load_machine("L96as_v4").with_devices(count=201)
+    machine = read_machine("L96as_v4").with_devices(count=201)
     with pytest.raises(VectorSpaceError, match=r"\(-ENOSPC\)$"):
         simulate(machine, revision="cluster")
     # Each disk reserves a vector on every CPU. An irqchip without vectors knows no such limit.

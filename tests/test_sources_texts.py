@@ -182,7 +182,7 @@ def test_sources_that_contradict_each_other():
         ('{"cpus": 3}', "expected a list of objects"),
         ('{"lscpu": [{"data": "x"}]}', "no object with a field"),
         ('{"lscpu": []}', "expected lines such as"),
-        ('{"other": 1}', "neither a capture nor of lscpu"),
+        ('{"other": 1}', "neither a capture, a recording nor of lscpu"),
         ("{" * 50, "no JSON"),
         ("[" * 100_000 + "\n", "expected a sysfs tree"),
         ('{"cpus": ' + "[" * 100_000, "no JSON"),

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from groupcpus.commands.command import Command, add_json, json_text, table
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.errors import RequestError
-from groupcpus.machines.machine import load_machine, machine_names
+from groupcpus.machines.machine import machine_names, read_machine
 from groupcpus.observed.replay import KINDS, recording_names, replay
 from groupcpus.studies.claims import check_claims, claims_document, claims_table, claims_text
 
@@ -15,7 +15,7 @@ __all__ = ["CLAIMS", "MACHINES", "REPLAY", "REVISION_LIST"]
 
 
 def _machines(args: argparse.Namespace) -> str:
-    machines = [load_machine(name) for name in machine_names()]
+    machines = [read_machine(name) for name in machine_names()]
     if args.json:
         return json_text(
             [

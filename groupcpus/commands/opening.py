@@ -8,7 +8,7 @@ from pathlib import Path
 
 from groupcpus.errors import FormatError
 from groupcpus.machines.devices import Device
-from groupcpus.machines.machine import Machine, load_machine, machine_names
+from groupcpus.machines.machine import Machine, machine_names, read_machine
 from groupcpus.observed.judging import expected_revision
 from groupcpus.observed.recordings import Recording, load_recording, recording_names
 from groupcpus.observed.what_if import machine_from_capture
@@ -42,13 +42,13 @@ def open_machine(
     word = words[0]
     if len(words) == 1 and word != "-":
         if word in machine_names() or word.endswith(".toml"):
-            return OpenedMachine(load_machine(word))
+            return OpenedMachine(read_machine(word))
         if word in recording_names():
             return _of_recording(load_recording(word))
         if not Path(word).exists():
             if " " in word or ":" in word:
                 return _of_line(word)
-            load_machine(word)  # says what there is
+            read_machine(word)  # says what there is
     return _of_sources(load_sources(words, arch), irqchip)
 
 
@@ -57,7 +57,7 @@ def _of_line(line: str) -> OpenedMachine:
         topology = parse_synthetic(line)
     except FormatError as error:
         if "\n" in line or ":" not in line:
-            load_machine(line)
+            read_machine(line)
         raise error from None
     drive, said = _assumed_drive(len(topology.possible))
     machine = Machine("synthetic", line, "x86_64", "x86", topology, (drive,), "a synthetic line")

@@ -13,7 +13,7 @@ from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, RequestError, brief, meant
 from groupcpus.machines.devices import Device
 
-__all__ = ["Machine", "data_dir", "load_machine", "machine_from_dict", "machine_names", "read_toml"]
+__all__ = ["Machine", "data_dir", "machine_from_dict", "machine_names", "read_machine", "read_toml"]
 
 # Enough to list the cores and clusters of 8192 CPUs one by one.
 _MAX_BYTES = 256 << 10
@@ -64,7 +64,7 @@ class Machine:
 
         Examples
         --------
-        >>> load_machine("L96as_v4").with_devices(count=2, io_queues=48).devices
+        >>> read_machine("L96as_v4").with_devices(count=2, io_queues=48).devices
         (Device(name='nvme0', kind='nvme', io_queues=48, write_queues=0, poll_queues=0),
          Device(name='nvme1', kind='nvme', io_queues=48, write_queues=0, poll_queues=0))
         """
@@ -112,7 +112,7 @@ def machine_names() -> list[str]:
     return sorted(path.stem for path in (data_dir() / "machines").glob("*.toml"))
 
 
-def load_machine(name_or_path: str | Path) -> Machine:
+def read_machine(name_or_path: str | Path) -> Machine:
     """Load a machine that ships with the project by its name, or any other from its file.
 
     Raises
@@ -124,7 +124,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
 
     Examples
     --------
-    >>> machine = load_machine("L96as_v4")
+    >>> machine = read_machine("L96as_v4")
     >>> machine.irqchip, len(machine.devices), machine.topology
     ('x86', 6, <Topology: 96 CPUs, 2 nodes, 48 clusters, 48 cores>)
     """

@@ -16,7 +16,7 @@ from groupcpus.engine.revisions import Revision, get_revision
 from groupcpus.errors import RequestError, brief
 from groupcpus.machines.bounds import best_maximum, least_maximum, most_used
 from groupcpus.machines.devices import Device, ProbeCall, probe_calls
-from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.machine import Machine, read_machine
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -330,7 +330,7 @@ def simulate(
     Parameters
     ----------
     machine : Machine, str or Path
-        What to probe; a name or a file as `load_machine` takes.
+        What to probe; a name or a file as `read_machine` takes.
     revision : str or Revision
         The version of `group_cpus_evenly`.
     irqchip : str, optional
@@ -366,7 +366,7 @@ def simulate(
 with these masks 6); 68 CPUs x 3, 28 CPUs x 6; 168 single-CPU IRQs on 28 CPUs; per node 186/186
     """
     if not isinstance(machine, Machine):
-        machine = load_machine(machine)
+        machine = read_machine(machine)
     if isinstance(spread_start, bool) or not isinstance(spread_start, int) or spread_start < 0:
         raise RequestError(f"spread_start {brief(spread_start)}: expected 0 or more")
     if not machine.topology.online:

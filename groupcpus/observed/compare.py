@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError, brief
 from groupcpus.observed.effective import EffectiveCpus, find_order, managed_loads
-from groupcpus.observed.found import find_devices, irqchip_of
 from groupcpus.observed.interleaving import Interleaving
 from groupcpus.observed.judging import OFFSETS, ROTATING, Judge, Judged, Row
 from groupcpus.observed.report import comparison_text
 from groupcpus.sources import Interrupt, Loaded
+from groupcpus.sources.found import find_devices, irqchip_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,10 +12,10 @@ from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import CpuListError, RequestError
 from groupcpus.machines.devices import Device
-from groupcpus.observed.found import FoundDevice, Vector, nvme_parameter, release_version
 from groupcpus.observed.recordings import isolated_cpus, revision_of_release
 from groupcpus.observed.spreading import MOST_PRE_VECTORS, other_function
 from groupcpus.sources import Loaded
+from groupcpus.sources.found import FoundDevice, Vector, nvme_parameter, release_version
 
 __all__ = [
     "FIXED",

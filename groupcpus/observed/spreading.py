@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irq_setup import cpumask_local_spread, irq_setup
 from groupcpus.engine.topology import Topology
-from groupcpus.observed.found import FoundDevice, Vector
+from groupcpus.sources.found import FoundDevice, Vector
 
 __all__ = ["MOST_PRE_VECTORS", "other_function"]
 

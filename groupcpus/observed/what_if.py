@@ -12,9 +12,9 @@ from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import Call, Interrupt, Run, simulate
 from groupcpus.observed.compare import Comparison, compare
-from groupcpus.observed.found import FoundDevice, irqchip_of, natural, nvme_parameter
 from groupcpus.observed.judging import Judged, expected_revision
 from groupcpus.sources import Loaded
+from groupcpus.sources.found import FoundDevice, irqchip_of, natural, nvme_parameter
 
 __all__ = ["as_found", "machine_from_capture", "what_if"]
 

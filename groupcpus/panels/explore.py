@@ -17,7 +17,7 @@ from groupcpus.engine.revisions import REVISIONS, Revision, get_revision
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, brief
 from groupcpus.machines.devices import Device
-from groupcpus.machines.machine import Machine, load_machine, machine_names
+from groupcpus.machines.machine import Machine, machine_names
 from groupcpus.machines.mail_text import mail_text
 from groupcpus.machines.probe import Run
 from groupcpus.panels import controls
@@ -32,6 +32,7 @@ from groupcpus.pictures import (
     SharingComparison,
     to_png,
 )
+from groupcpus.sources import load_machine
 from groupcpus.sources.synthetic import parse_synthetic
 
 __all__ = ["Explorer", "Panel", "Stepper", "explorer", "stepper"]

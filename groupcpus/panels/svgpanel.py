@@ -7,10 +7,11 @@ Its picture is SVG, written by hand.  Nothing here needs more than ipywidgets.
 from html import escape
 from itertools import groupby
 
-from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.machine import Machine
 from groupcpus.machines.mail_text import mail_text
 from groupcpus.machines.probe import Run
 from groupcpus.panels.controls import COLUMNS, Panel, chosen_runs, run_controls
+from groupcpus.sources import load_machine
 
 __all__ = ["SvgExplorer", "compare_svg", "explorer"]
 

@@ -8,6 +8,7 @@ from typing import Any
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, brief
+from groupcpus.machines.machine import Machine
 from groupcpus.sources.facts import MAX_DISTANCES, X86, Facts, Interrupt
 
 __all__ = ["Loaded", "LoadedMachine", "combine"]
@@ -26,7 +27,8 @@ class Loaded:
         The machine; None if no source names its CPUs (`load_topology` never gives None).
     cluster_source : str
         Where the clusters come from: "cluster_cpus_list" (the kernel's own), "l2" (CPUs that
-        share an L2, what x86 kernels take), or "unknown" (then no CPU is in a cluster).
+        share an L2, what x86 kernels take), "machine" (a machine file or a recording says), or
+        "unknown" (then no CPU is in a cluster).
     notes : tuple of str
         What was assumed, left out or repaired, a sentence each.
     origins : mapping of str to str
@@ -49,6 +51,8 @@ class Loaded:
         The nvme module's parameters.
     irqbalance : bool or None
         Whether irqbalance runs.
+    machine : Machine or None
+        The whole machine, where a machine file or a recording tells it.
     """
 
     topology: Topology | None
@@ -66,6 +70,7 @@ class Loaded:
     cmdline: tuple[str, ...] = ()
     nvme: Mapping[str, str] = field(default_factory=dict)
     irqbalance: bool | None = None
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,10 @@ def combine(sources: Iterable[Facts]) -> Loaded:
     parts = _Combined(sources)
     arch = parts.first("arch")
     topology, cluster_source = None, "unknown"
-    if any(facts.tells_cpus() for facts in parts.sources):
+    machine: Machine | None = parts.first("machine")
+    if machine is not None:
+        topology, cluster_source = machine.topology, "machine"
+    elif any(facts.tells_cpus() for facts in parts.sources):
         topology, cluster_source = _topology(parts, arch)
     else:
         parts.note("no source names the CPUs of the machine")
@@ -134,6 +142,7 @@ def combine(sources: Iterable[Facts]) -> Loaded:
         cmdline=parts.first("cmdline") or (),
         nvme=parts.first("nvme") or {},
         irqbalance=parts.first("irqbalance"),
+        machine=machine,
         notes=tuple(dict.fromkeys(parts.notes)),
         origins=dict(sorted(parts.origins.items())),
     )

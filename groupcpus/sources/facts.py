@@ -13,6 +13,7 @@ from typing import Any
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.engine.topology import MAX_NODES
 from groupcpus.errors import CpuListError, FormatError, brief
+from groupcpus.machines.machine import Machine
 
 __all__ = ["Facts", "Interrupt"]
 
@@ -81,6 +82,8 @@ class Facts:
     disk_slots: dict[str, str | None] = field(default_factory=dict)
     """The slot on the bus that each disk lies behind."""
     irqbalance: bool | None = None
+    machine: Machine | None = None
+    """The whole machine, where the source is a machine file or a recording."""
     notes: list[str] = field(default_factory=list)
 
     def tells_cpus(self) -> bool:

@@ -17,7 +17,7 @@ from groupcpus.engine.revisions import REVISIONS, Deal, Revision, get_revision
 from groupcpus.engine.sort import heapsort_order
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError, RequestError, brief
-from groupcpus.machines.machine import load_machine, machine_names
+from groupcpus.machines.machine import machine_names, read_machine
 from groupcpus.machines.probe import simulate
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def check_revision(
 
     revision = get_revision(revision)
     if machines is None:
-        shipped = {name: load_machine(name).topology for name in machine_names()}
+        shipped = {name: read_machine(name).topology for name in machine_names()}
         machines = shipped | odd_machines()
     tried: dict[str, set[str]] = {name: set() for name in INVARIANTS}
     calls = dict.fromkeys(INVARIANTS, 0)
@@ -452,7 +452,7 @@ def rank(
     revisions : sequence of str or Revision, optional
         Names in `REVISIONS` or your own; all of `REVISIONS` when left out.
     machines : sequence of str, optional
-        Names as `load_machine` takes them; all that ship with the project when left out, but those
+        Names as `read_machine` takes them; all that ship with the project when left out, but those
         with a network device that has no groups (``mana``).
 
     Returns
@@ -486,7 +486,7 @@ def rank(
     wanted = list(REVISIONS if revisions is None else revisions)
     frames = []
     for name in machine_names() if machines is None else machines:
-        machine = load_machine(name)
+        machine = read_machine(name)
         if machines is None and any(device.kind == "mana" for device in machine.devices):
             continue
         cpus = len(machine.topology.possible)

@@ -19,7 +19,7 @@ from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.revisions import REVISIONS, Revision, deal_rotating, place_extras
 from groupcpus.engine.topology import Topology
 from groupcpus.machines.bounds import most_used
-from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.probe import Run, simulate
 
 __all__ = [
@@ -95,7 +95,7 @@ SCENARIOS: dict[str, Callable[[], Finding]] = {}
 
 @cache
 def _machine(name: str) -> Machine:
-    return load_machine(name)
+    return read_machine(name)
 
 
 def _scenario(name: str) -> Callable[[Callable[[], Finding]], Callable[[], Finding]]:

@@ -27,7 +27,7 @@ from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, RequestError
 from groupcpus.machines.bounds import least_maximum, reachable_cpus, reachable_maximum
 from groupcpus.machines.devices import Device, probe_calls
-from groupcpus.machines.machine import Machine, load_machine
+from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.probe import Run
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def sweep(
     Parameters
     ----------
     machines : iterable of Machine or str
-        The machines; names as `load_machine` takes them.  Names must differ.
+        The machines; names as `read_machine` takes them.  Names must differ.
     devices, queues : iterable of int, optional
         How many devices, and I/O queues of each; each machine's own when left out.
     revisions, irqchips, probes, starts : iterable, optional
@@ -175,7 +175,7 @@ def sweep(
     import pandas as pd
 
     jobs = _plan(
-        [load_machine(machine) if isinstance(machine, str) else machine for machine in machines],
+        [read_machine(machine) if isinstance(machine, str) else machine for machine in machines],
         None if devices is None else tuple(devices),
         None if queues is None else tuple(queues),
         tuple(map(get_revision, revisions)),

@@ -6,12 +6,13 @@ chips tell: ``nvme0q5``, ``virtio1-req.0``, ``eth0-TxRx-3``, ``PCI-MSIX-0000:01:
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from groupcpus.engine.cpuset import CpuSet
-from groupcpus.sources import Interrupt, Loaded
-from groupcpus.sources.facts import X86
+from groupcpus.sources.combine import Loaded
+from groupcpus.sources.facts import X86, Interrupt
 
 __all__ = [
     "FoundDevice",
@@ -21,6 +22,7 @@ __all__ = [
     "natural",
     "nvme_parameter",
     "release_version",
+    "valid_name",
 ]
 
 # Drivers that let the kernel spread their vectors: they pass PCI_IRQ_AFFINITY and queue maps are
@@ -274,18 +276,31 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (1 << 30, part) for part in parts]
 
 
+def valid_name(name: str) -> str:
+    r"""Return a name as `Device` takes it, whatever a driver or a file made it of.
+
+    Examples
+    --------
+    >>> valid_name("lpfc@0000:3b:00.0"), valid_name("\x1b[2J"), valid_name("")
+    ('lpfc-0000:3b:00.0', 'device---2J', 'device')
+    """
+    name = re.sub(r"[^A-Za-z0-9._:-]", "-", name)[:56]
+    return name if re.match("[A-Za-z0-9]", name) else f"device{'-' * bool(name)}{name}"
+
+
 def _distinct(devices: Iterable[FoundDevice]) -> tuple[FoundDevice, ...]:
-    """Make names unique with the slot, and where there is none with a number."""
+    """Make names valid, and unique: with the slot, and where there is none with a number."""
     devices = list(devices)
-    names = [device.name for device in devices]
+    names = Counter(device.name for device in devices)
     taken: set[str] = set()
     named = []
     for at, device in enumerate(devices):
         name = device.name
-        if names.count(name) > 1 and device.slot:
-            name = f"{name}@{device.slot}"
+        if names[name] > 1 and device.slot:
+            name = f"{name[:32]}-{device.slot}"
+        name = valid_name(name)
         if name in taken:
-            name = f"{name}#{at}"
+            name = f"{name}.{at}"
         taken.add(name)
         named.append(replace(device, name=name))
     return tuple(named)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A recording of a boot (``data/recordings``), read for its machine and what it showed at boot.
+
+`groupcpus.observed.recordings` reads all of it: the order of the requests, the second phase.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.topology import Topology
+from groupcpus.errors import FormatError, GroupCpusError, brief
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import Machine
+from groupcpus.sources.facts import MAX_INTERRUPTS, Facts, read_cpu, read_cpulist, read_number
+from groupcpus.sources.irqfiles import MAX_IRQ, note_interrupt
+
+__all__ = ["is_recording", "read_recording"]
+
+_CHIPS = {"x86_64": "x86", "arm64": "its"}
+
+
+def is_recording(document: Mapping[str, Any]) -> bool:
+    """Return whether a document is a recording, in its short form."""
+    return "rebind" in document and isinstance(document.get("topology"), Mapping)
+
+
+def read_recording(document: Mapping[str, Any], where: str) -> Facts:
+    """Read a recording.
+
+    Raises
+    ------
+    FormatError
+        If a field that is needed is missing or not what it should be.
+    """
+    name, kernel, arch = (_text(where, document, key) for key in ("name", "kernel", "arch"))
+    if arch not in _CHIPS:
+        raise FormatError(f"{where}: arch", f"{brief(arch)}: expected x86_64 or arm64")
+    facts = Facts(where, kernel=kernel, arch="aarch64" if arch == "arm64" else arch)
+    facts.cmdline = tuple(_text(where, document, "cmdline").split())
+    nvme = document.get("nvme")
+    if not isinstance(nvme, Mapping):
+        raise FormatError(f"{where}: nvme", f"{brief(nvme)} is no table")
+    queues = {
+        key: read_number(f"{where}: nvme.{key}", str(nvme.get(key, 0)), 65535)
+        for key in ("write_queues", "poll_queues")
+    }
+    facts.nvme = {key: str(value) for key, value in queues.items()}
+    entries = document.get("devices")
+    if not isinstance(entries, list) or len(entries) > MAX_INTERRUPTS:
+        raise FormatError(f"{where}: devices", f"{brief(entries)} is no list of devices")
+    devices = []
+    for at, entry in enumerate(entries):
+        try:
+            devices.append(_device(f"{where}: devices[{at}]", entry, queues, facts))
+        except FormatError:
+            raise
+        except GroupCpusError as error:
+            raise FormatError(f"{where}: devices[{at}]", str(error)) from None
+    try:
+        topology = Topology.from_dict(document["topology"])
+    except GroupCpusError as error:
+        raise FormatError(f"{where}: topology", str(error)) from None
+    facts.machine = Machine(
+        name, f"recording {name}", arch, _CHIPS[arch], topology, tuple(devices), "a recording"
+    )
+    return facts
+
+
+def _device(where: str, entry: object, queues: Mapping[str, int], facts: Facts) -> Device:
+    if not isinstance(entry, Mapping):
+        raise FormatError(where, f"{brief(entry)} is no table")
+    name, slot = _text(where, entry, "name"), _text(where, entry, "pci")
+    irqs = _text(where, entry, "irqs").split()
+    masks = _text(where, entry, "masks").split()
+    effective = _text(where, entry, "effective").split()
+    if not len(irqs) == len(masks) == len(effective):
+        raise FormatError(
+            where, f"{len(irqs)} irqs, {len(masks)} masks, {len(effective)} effective CPUs"
+        )
+    for vector, (irq, mask, cpu) in enumerate(zip(irqs, masks, effective, strict=True)):
+        note_interrupt(
+            facts,
+            where,
+            read_number(f"{where}: irqs", irq, MAX_IRQ),
+            chip=f"PCI-MSIX-{slot}",
+            hwirq=vector,
+            actions=(f"{name}q{vector}",),
+            affinity=read_cpulist(f"{where}: masks", "" if mask == "-" else mask),
+            effective=CpuSet([read_cpu(f"{where}: effective", cpu)]),
+        )
+    maps = _text(where, entry, "maps").split()
+    facts.queue_maps[f"{name}n1"] = {
+        queue: read_cpulist(f"{where}: maps", "" if cpus == "-" else cpus)
+        for queue, cpus in enumerate(maps)
+    }
+    io_queues = read_number(f"{where}: io_queues", str(entry.get("io_queues")), 65535)
+    return Device(name, "nvme", io_queues, **queues)
+
+
+def _text(where: str, document: Mapping[str, Any], key: str) -> str:
+    value = document.get(key)
+    if not isinstance(value, str):
+        raise FormatError(f"{where}: {key}", f"{brief(value)}; expected a text")
+    return value
