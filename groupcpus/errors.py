@@ -8,6 +8,7 @@ __all__ = [
     "CpuListError",
     "FormatError",
     "GroupCpusError",
+    "InterruptedSweepError",
     "RequestError",
     "TopologyError",
     "VectorSpaceError",
@@ -36,6 +37,10 @@ class RequestError(GroupCpusError):
 
 class VectorSpaceError(GroupCpusError):
     """A CPU has no interrupt vector left for a managed interrupt (the kernel's ``-ENOSPC``)."""
+
+
+class InterruptedSweepError(GroupCpusError):
+    """A sweep that could not be finished: a worker was killed, or the disk is full."""
 
 
 class FormatError(GroupCpusError):

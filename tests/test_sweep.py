@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Sweeps: the same rows as one run at a time, whoever computes them, interrupted or not."""
 
+import contextlib
+import errno
 import json
 import os
+import random
 import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import Executor, Future
 from dataclasses import replace
+from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,9 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupcpus.engine.irqchips import IRQCHIPS
-from groupcpus.engine.revisions import REVISIONS
+from groupcpus.engine.revisions import REVISIONS, Deal, Revision, deal_evenly
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import FormatError, RequestError
+from groupcpus.errors import FormatError, InterruptedSweepError, RequestError
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import simulate
@@ -256,7 +264,7 @@ def test_an_interrupted_sweep_goes_on_and_computes_nothing_twice(parquet, small_
 def test_a_half_written_part_does_not_count(parquet, small_jobs, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         sweep(MACHINES, **ARGUMENTS, path=tmp_path, executor=Here(until=2))
-    (tmp_path / "part-00002.unfinished").write_bytes(b"PAR1")
+    (tmp_path / "part-00002.parquet.unfinished").write_bytes(b"PAR1")
     expected = sweep(MACHINES, **ARGUMENTS, workers=0)
     assert_same(sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0), expected)
 
@@ -292,6 +300,277 @@ def test_a_folder_with_something_else_is_left_alone(parquet, tmp_path):
     (tmp_path / "other" / "sweep.json").write_text(json.dumps({"format": 2}), encoding="utf-8")
     with pytest.raises(FormatError, match="belongs to another sweep"):
         sweep(MACHINES, **ARGUMENTS, path=tmp_path / "other", workers=0)
+
+
+def test_parts_say_what_they_are(parquet, small_jobs, tmp_path):
+    import pyarrow.parquet as pq
+
+    frame = sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0)
+    files = sorted(tmp_path.glob("*.parquet"))
+    tags = [json.loads(pq.read_schema(file).metadata[b"groupcpus"]) for file in files]
+    assert len({tag["job"] for tag in tags}) == len({tag["checksum"] for tag in tags}) == len(files)
+    assert [tag["first"] for tag in tags] == [
+        sum(tag["rows"] for tag in tags[:at]) for at in range(len(tags))
+    ]
+    assert sum(tag["rows"] for tag in tags) == len(frame)
+
+
+def fewer_rows(first, second):
+    pd.read_parquet(first).head(10).to_parquet(first)
+
+
+def other_values(first, second):
+    frame = pd.read_parquet(first)
+    frame["greatest"] += 1
+    frame.to_parquet(first)
+
+
+def other_values_under_the_same_tag(first, second):
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(first)
+    columns = list(table.columns)
+    at = table.column_names.index("greatest")
+    columns[at] = columns[0].combine_chunks().dictionary_encode().indices
+    pq.write_table(table.set_column(at, "greatest", columns[at].cast("int64")), first)
+
+
+def swapped(first, second):
+    one, other = first.read_bytes(), second.read_bytes()
+    first.write_bytes(other)
+    second.write_bytes(one)
+
+
+def truncated(first, second):
+    first.write_bytes(first.read_bytes()[:3000])
+
+
+def empty(first, second):
+    first.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [fewer_rows, other_values, other_values_under_the_same_tag, swapped, truncated, empty],
+)
+def test_a_damaged_part_is_computed_again_and_said(parquet, small_jobs, tmp_path, capsys, damage):
+    expected = sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0)
+    damage(*sorted(tmp_path.glob("*.parquet"))[:2])
+    again = Here()
+    assert_same(sweep(MACHINES, **ARGUMENTS, path=tmp_path, executor=again), expected)
+    count = 2 if damage is swapped else 1
+    assert len(again.done) == count
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{count} part{'s' * (count > 1)} computed again; part-00000.parquet" in line
+    assert_same(sweep(MACHINES, **ARGUMENTS, path=tmp_path, executor=Here(until=0)), expected)
+
+
+def test_no_flipped_bit_goes_unnoticed(parquet, small_jobs, tmp_path, capsys):
+    expected = sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0)
+    file = sorted(tmp_path.glob("*.parquet"))[1]
+    good = file.read_bytes()
+    rng = random.Random(14)
+    for _ in range(25):
+        bad = bytearray(good)
+        bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+        file.write_bytes(bad)
+        assert_same(sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0), expected)
+
+
+class Most:
+    """A callable object: the first or another group gets what is left over."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def __call__(self, ncpus, ngroups, offset):
+        sizes = [1] * ngroups
+        sizes[self.at] += ncpus - ngroups
+        return Deal(sizes)
+
+
+def at_place(at, ncpus, ngroups, offset):
+    return Most(at)(ncpus, ngroups, offset)
+
+
+SHIFT = 0
+
+
+def by_a_global(ncpus, ngroups, offset):
+    return Most(SHIFT)(ncpus, ngroups, offset)
+
+
+def closure(at):
+    return lambda ncpus, ngroups, offset: Most(at)(ncpus, ngroups, offset)
+
+
+def default(at):
+    def deal(ncpus, ngroups, offset, at=at):
+        return Most(at)(ncpus, ngroups, offset)
+
+    return deal
+
+
+def own(deal):
+    return Revision("own", "nowhere", "of one's own", deal=deal)
+
+
+@pytest.mark.parametrize(
+    "make", [Most, closure, default, lambda at: partial(at_place, at), lambda at: Most(at).__call__]
+)
+def test_a_folder_knows_the_functions_of_a_revision(parquet, tmp_path, make):
+    """The same code and data go on; other data under the same names don't."""
+    arguments = ARGUMENTS | {"path": tmp_path}
+    frame = sweep(MACHINES[:1], **arguments, revisions=[own(make(0))], workers=0)
+    here = Here()
+    assert_same(sweep(MACHINES[:1], **arguments, revisions=[own(make(0))], executor=here), frame)
+    assert here.done == []
+    with pytest.raises(FormatError, match="belongs to another sweep, or to the same one before"):
+        sweep(MACHINES[:1], **arguments, revisions=[own(make(-1))], workers=0)
+
+
+def test_a_folder_knows_two_lambdas_and_globals_apart(parquet, tmp_path, monkeypatch):
+    arguments = ARGUMENTS | {"path": tmp_path / "lambdas", "workers": 0}
+    sweep(MACHINES[:1], **arguments, revisions=[own(lambda n, g, offset: Most(0)(n, g, offset))])
+    with pytest.raises(FormatError, match="another sweep"):
+        sweep(
+            MACHINES[:1], **arguments, revisions=[own(lambda n, g, offset: Most(-1)(n, g, offset))]
+        )
+    arguments["path"] = tmp_path / "globals"
+    sweep(MACHINES[:1], **arguments, revisions=[own(by_a_global)])
+    monkeypatch.setitem(globals(), "SHIFT", -1)
+    with pytest.raises(FormatError, match="another sweep"):
+        sweep(MACHINES[:1], **arguments, revisions=[own(by_a_global)])
+
+
+def test_what_cannot_be_told_apart_is_not_kept_on_disk(parquet, tmp_path):
+    with open(os.devnull, encoding="utf-8") as file:
+        revision = own(partial(at_place, 0, ngroups=file))
+        with pytest.raises(RequestError, match="leave the path out"):
+            sweep(MACHINES[:1], **ARGUMENTS, revisions=[revision], path=tmp_path, workers=0)
+
+
+def test_a_lock_names_the_other_sweep(parquet, small_jobs, tmp_path):
+    inner = []
+
+    class Nested(Here):
+        def submit(self, fn, /, *args, **kwargs):
+            with pytest.raises(FormatError, match=f"another sweep .process {os.getpid()} on ") as e:
+                sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0)
+            inner.append(e)
+            return super().submit(fn, *args, **kwargs)
+
+    expected = sweep(MACHINES, **ARGUMENTS, workers=0)
+    assert_same(sweep(MACHINES, **ARGUMENTS, path=tmp_path, executor=Nested()), expected)
+    assert inner
+    # One that a process left behind holds nobody up.
+    (tmp_path / "sweep.lock").write_text("process 1 on elsewhere\n")
+    assert_same(sweep(MACHINES, **ARGUMENTS, path=tmp_path, executor=Here(until=0)), expected)
+
+
+def test_a_kill_while_the_folder_is_made_leaves_it_usable(parquet, tmp_path):
+    (tmp_path / "sweep.lock").touch()
+    (tmp_path / "sweep.json.unfinished").write_text('{"for')
+    expected = sweep(MACHINES, **ARGUMENTS, workers=0)
+    assert_same(sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0), expected)
+
+
+@pytest.mark.parametrize("full_after", [0, 3])
+def test_a_full_disk_is_said_and_finished_parts_are_kept(
+    parquet, small_jobs, tmp_path, monkeypatch, full_after
+):
+    import pyarrow.parquet as pq
+
+    real = pq.write_table
+    written: list[Any] = []
+
+    def write_until_full(table, where, **kwargs):
+        if len(written) == full_after:
+            Path(where).write_bytes(b"PAR1")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written.append(where)
+        real(table, where, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "write_table", write_until_full)
+        with pytest.raises(InterruptedSweepError, match=r"No space left on device.*to go on"):
+            sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0)
+    assert len(list(tmp_path.glob("part-*"))) == full_after
+    expected = sweep(MACHINES, **ARGUMENTS, workers=0)
+    assert_same(sweep(MACHINES, **ARGUMENTS, path=tmp_path, workers=0), expected)
+
+
+# ---- kills ---------------------------------------------------------------------------------
+
+posix = pytest.mark.skipif(os.name != "posix", reason="kills a process with a signal")
+
+
+def deadly(ncpus, ngroups, offset):
+    """Kill the worker at one of the last machines."""
+    if ncpus == 12:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return deal_evenly(ncpus, ngroups, offset)
+
+
+@pytest.mark.slow
+@posix
+def test_a_killed_worker_is_said_and_finished_parts_are_kept(parquet, small_jobs, tmp_path):
+    arguments = ARGUMENTS | {"revisions": [own(deadly)], "workers": 1}
+    with pytest.raises(InterruptedSweepError, match=r"1 of 2 parts are kept in .*the same sweep"):
+        sweep(MACHINES, **arguments, path=tmp_path)
+    with pytest.raises(InterruptedSweepError, match="nothing is kept without a path"):
+        sweep(MACHINES, **arguments)
+
+
+SCRIPT = """
+import sys
+from groupcpus.studies import sweeps
+sweeps._ROWS_PER_JOB = 60
+if __name__ == "__main__":
+    sweeps.sweep(["L48s_v2", "D16plds_v6"], devices=[1, 2, 3], queues=range(1, 25),
+                 starts=range(8), workers=2, path=sys.argv[1], progress=False)
+"""
+
+
+def session(leader):
+    """List the living processes that a session leader started, by process id."""
+    alive = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, its_session = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(its_session) == leader and state != "Z":
+                alive.append(int(stat.parent.name))
+    return alive
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+def test_killed_at_random_moments_it_gives_the_same_frame_and_leaves_no_worker(
+    parquet, small_jobs, tmp_path
+):
+    """GROUPCPUS_KILLS says how often; a kill may also come after the end."""
+    rng = random.Random(os.environ.get("GROUPCPUS_KILLS_SEED", "30"))
+    arguments: dict[str, Any] = {"devices": [1, 2, 3], "queues": range(1, 25), "starts": range(8)}
+    arguments |= {"progress": False, "workers": 0}
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    expected = sweep(["L48s_v2", "D16plds_v6"], **arguments)
+    for _ in range(int(os.environ.get("GROUPCPUS_KILLS", "3"))):
+        process = subprocess.Popen(
+            [sys.executable, script, tmp_path / "rows"],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            start_new_session=True,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(rng.uniform(1, 4))
+        process.kill()
+        process.wait()
+        until = time.monotonic() + 20
+        while session(process.pid) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert not session(process.pid), "workers were left behind"
+    frame = sweep(["L48s_v2", "D16plds_v6"], **arguments, path=tmp_path / "rows")
+    assert_same(frame, expected)
 
 
 # ---- Dask ----------------------------------------------------------------------------------

@@ -6,16 +6,22 @@ it the masks of a revision and an offset serve every device count and irqchip, a
 devices goes on where the one with five ended, if their calls begin alike.
 """
 
-import hashlib
-import json
 import multiprocessing
 import os
+import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    as_completed,
+)
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,11 +30,13 @@ from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.revisions import Revision, get_revision
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import FormatError, RequestError
+from groupcpus.errors import InterruptedSweepError, RequestError, counted
 from groupcpus.machines.bounds import least_maximum, reachable_cpus, reachable_maximum
 from groupcpus.machines.devices import Device, probe_calls
 from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.probe import Run
+from groupcpus.studies.checkpoints import Folder, Part
+from groupcpus.studies.fingerprint import fingerprint, source_fingerprint
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +152,8 @@ def sweep(
         here.
     path : str or Path, optional
         A folder for the rows, one Parquet file a job.  A sweep that was interrupted goes on from
-        there when it is started again with the same arguments.
+        there when it is started again with the same arguments.  What was computed by other code,
+        groupcpus' own or a revision's, is not taken for an answer.
     progress : bool
         Show a bar.
 
@@ -159,7 +168,9 @@ def sweep(
     RequestError
         If an argument is none that can be.
     FormatError
-        If the folder belongs to another sweep.
+        If the folder belongs to another sweep, or one is writing there.
+    InterruptedSweepError
+        If a worker was killed or the disk is full; finished parts are kept.
 
     Examples
     --------
@@ -183,28 +194,52 @@ def sweep(
         tuple(probes),
         tuple(starts),
     )
-    folder = None if path is None else _Folder(Path(path), jobs)
-    parts: dict[int, pd.DataFrame] = {}
-    missing = [at for at in range(len(jobs)) if folder is None or not folder.has(at)]
+    folder = None if path is None else Folder(Path(path), _parts(jobs))
+    with folder.opened() if folder else nullcontext():
+        parts = _known(folder, jobs)
+        missing = [at for at in range(len(jobs)) if at not in parts]
 
-    def keep(at: int, rows: list[Row]) -> None:
-        frame = _frame(rows)
-        if folder is None:
-            parts[at] = frame
-        else:
-            folder.write(at, frame)
+        def keep(at: int, rows: list[Row]) -> None:
+            parts[at] = _frame(rows)
+            if folder:
+                folder.write(at, parts[at])
 
-    with _bar(progress, sum(map(_size, jobs)), sum(_size(jobs[at]) for at in missing)) as advance:
-        if executor is None and workers == 0:
-            for at in missing:
-                keep(at, run_job(jobs[at]))
-                advance(_size(jobs[at]))
-        elif missing:
-            with _pool(executor, workers) as pool:
-                _collect(pool, jobs, missing, keep, advance)
-    if folder is not None:
-        parts = {at: folder.read(at) for at in range(len(jobs))}
+        sizes = list(map(_size, jobs))
+        with _bar(progress, sum(sizes), sum(sizes[at] for at in missing)) as advance:
+            if executor is None and workers == 0:
+                for at in missing:
+                    keep(at, run_job(jobs[at]))
+                    advance(sizes[at])
+            elif missing:
+                with _pool(executor, workers) as pool, _broken(folder, parts, jobs):
+                    _collect(pool, jobs, missing, keep, advance)
     return pd.concat([_frame([]), *(parts[at] for at in range(len(jobs)))], ignore_index=True)
+
+
+def _parts(jobs: Sequence[_Job]) -> list[Part]:
+    """Say what the file of each job must hold."""
+    sizes = list(map(_size, jobs))
+    firsts = accumulate(sizes, initial=0)
+    source = source_fingerprint()
+    return [
+        Part(fingerprint((source, job)), first, size)
+        for job, first, size in zip(jobs, firsts, sizes, strict=False)
+    ]
+
+
+def _known(folder: Folder | None, jobs: Sequence[_Job]) -> "dict[int, pd.DataFrame]":
+    """Read the rows that an earlier start left, and say which of them cannot be trusted."""
+    if folder is None:
+        return {}
+    read = {at: folder.read(at) for at in range(len(jobs))}
+    if folder.distrusted:
+        at, why = next(iter(folder.distrusted.items()))
+        print(
+            f"{folder.path}: {counted(len(folder.distrusted), 'part')} computed again; "
+            f"{folder.file(at).name} {why}",
+            file=sys.stderr,
+        )
+    return {at: frame for at, frame in read.items() if frame is not None}
 
 
 def _frame(rows: list[Row]) -> "pd.DataFrame":
@@ -550,8 +585,41 @@ def _pool(executor: Executor | None, workers: int | None) -> Iterator[Executor]:
     # Forking a process that has threads may hang it; Python 3.14 no longer does so either.
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    with ProcessPoolExecutor(workers or os.cpu_count() or 1, mp_context=context) as pool:
+    with ProcessPoolExecutor(
+        workers or os.cpu_count() or 1, mp_context=context, initializer=_end_with_parent
+    ) as pool:
         yield pool
+
+
+def _end_with_parent() -> None:
+    """End this worker when the sweep is gone: a killed one cannot tell its workers."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _broken(
+    folder: Folder | None, parts: "dict[int, pd.DataFrame]", jobs: Sequence[_Job]
+) -> Iterator[None]:
+    """Turn the death of a worker into an error that says how to go on."""
+    try:
+        yield
+    except Exception as error:
+        # Dask's has a name of its own, which is not to be imported for this.
+        if not isinstance(error, BrokenExecutor) and type(error).__name__ != "KilledWorker":
+            raise
+        kept = f"{len(parts)} of {counted(len(jobs), 'part')} are kept in {folder and folder.path}"
+        raise InterruptedSweepError(
+            "a worker process was killed or could not start, perhaps for want of memory; "
+            + (kept if folder else "nothing is kept without a path")
+            + ": start the same sweep again, with fewer workers if it happens again"
+        ) from error
 
 
 def _collect(
@@ -592,65 +660,3 @@ def _bar(wanted: bool, total: int, missing: int) -> Iterator[Callable[[int], Non
         return
     with tqdm(total=total, initial=total - missing, unit="configuration") as bar:
         yield bar.update
-
-
-class _Folder:
-    """The rows of a sweep on disk: ``sweep.json`` says which sweep, ``part-NNNNN.parquet`` a job.
-
-    A part is written under another name first, so that what has its name is whole.
-    """
-
-    def __init__(self, path: Path, jobs: Sequence[_Job]) -> None:
-        self.path = path
-        label = {"format": 1, "jobs": len(jobs), "sweep": _digest(jobs)}
-        path.mkdir(parents=True, exist_ok=True)
-        file = path / "sweep.json"
-        if file.exists():
-            try:
-                found = json.loads(file.read_text(encoding="utf-8"))
-            except (ValueError, RecursionError) as error:
-                raise FormatError(str(file), f"not a JSON file: {error}") from None
-            if found != label:
-                raise FormatError(str(file), "belongs to another sweep; choose another folder")
-        elif any(path.iterdir()):
-            raise FormatError(str(path), "is not empty and holds no sweep; choose another folder")
-        else:
-            file.write_text(json.dumps(label), encoding="utf-8")
-
-    def part(self, at: int) -> Path:
-        return self.path / f"part-{at:05}.parquet"
-
-    def has(self, at: int) -> bool:
-        return self.part(at).exists()
-
-    def write(self, at: int, frame: "pd.DataFrame") -> None:
-        unfinished = self.part(at).with_suffix(".unfinished")
-        frame.to_parquet(unfinished, engine="pyarrow", index=False)
-        unfinished.replace(self.part(at))
-
-    def read(self, at: int) -> "pd.DataFrame":
-        import pandas as pd
-
-        return pd.read_parquet(self.part(at), engine="pyarrow")
-
-
-def _digest(jobs: Sequence[_Job]) -> str:
-    """Name a sweep by everything that its rows depend on.
-
-    Functions of a revision count by their names.
-    """
-    text = hashlib.sha256()
-    for job in jobs:
-        for machine, counts, queues in job.cells:
-            text.update(
-                repr((machine.name, machine.irqchip, machine.devices, counts, queues)).encode()
-            )
-            text.update(json.dumps(machine.topology.to_dict(), sort_keys=True).encode())
-        for revision in job.revisions:
-            fields = {
-                name: getattr(value, "__qualname__", value)
-                for name, value in vars(revision).items()
-            }
-            text.update(repr(sorted(fields.items(), key=lambda field: field[0])).encode())
-        text.update(repr((job.irqchips, job.probes, job.starts)).encode())
-    return text.hexdigest()
