@@ -119,10 +119,10 @@ def test_the_machines_can_be_read_from_files(capsys, tmp_path):
         (["run"], "the following arguments are required: MACHINE"),
         (["run", "L96as_v4", "--device", "sda"], "device 'sda': expected one of 'nvme0 nvme1 "),
         (["run", "L96as_v4", "--picture", "no/such/folder/a.png"], "argument --picture: "),
-        (["run", "node:2 core:x pu:2"], "synthetic machine: 'core:x'; expected levels"),
+        (["run", "node:2 core:x pu:2"], "text: expected a sysfs tree"),
         (["run", "L96as_v4", "D16plds_v6"], "machine L96as_v4: a whole machine"),
         (["run", "L96", "--revision", "numa"], "machine 'L96': neither a file nor one of "),
-        (["run", "a\nb", "--revision", "numa"], "machine 'a\\nb': neither a file nor one of "),
+        (["run", "a\nb", "--revision", "numa"], "text: expected a sysfs tree"),
         (["run", "L96as_v4", "--revision", "v3"], "revision 'v3': expected one of numa, "),
         (["run", "L96as_v4", "--revision", "numa", "--before", "é"], "revision '\\xe9': expected"),
         (["run", "L96as_v4", "--revision", "numa", "--irqchip", "gic"], "irqchip 'gic': expected"),
@@ -208,7 +208,7 @@ CAPTURE = "data/captures/x86-24cpu-2nodes-2nvme-3net-7.3.json"
     [
         ([CAPTURE], ["Before (cluster, ", "9  10-11     11  8-11        11", "nvme1: other masks"]),
         (["x86-8cpu-4nodes-1x3-write2-7.3"], ["3 (read)", "cluster"]),
-        (["node:2 core:8 pu:2"], ["Assumed: one NVMe drive with 32 queues, one a CPU"]),
+        (["node:2 core:8 pu:2"], ["drive with 32 queues is taken.", "irqchip x86; --irqchip"]),
         (["node:2 core:8 pu:2", "--queues", "4"], ["1 nvme with 4 queues"]),
     ],
 )

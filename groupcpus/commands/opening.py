@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from groupcpus.errors import FormatError
-from groupcpus.machines.devices import Device
-from groupcpus.machines.machine import Machine, machine_names, read_machine
+from groupcpus.machines.machine import Machine, machine_names
 from groupcpus.observed.judging import expected_revision
-from groupcpus.observed.recordings import Recording, load_recording, recording_names
 from groupcpus.observed.what_if import machine_from_capture
 from groupcpus.sources import Loaded, load
-from groupcpus.sources.synthetic import parse_synthetic
+from groupcpus.sources.assembled import machine_of
+from groupcpus.sources.found import irqchip_of, valid_name
 
 __all__ = ["NEWEST", "OpenedMachine", "load_sources", "open_machine"]
 
@@ -36,76 +34,34 @@ def load_sources(words: Sequence[str], arch: str | None = None) -> Loaded:
 
 
 def open_machine(
-    words: Sequence[str], *, arch: str | None = None, irqchip: str | None = None
+    words: Sequence[str],
+    *,
+    arch: str | None = None,
+    irqchip: str | None = None,
+    devices: int | None = None,
+    queues: int | None = None,
 ) -> OpenedMachine:
     """Open a machine by its name, by a line that describes it, or from files."""
-    word = words[0]
-    if len(words) == 1 and word != "-":
-        if word in machine_names() or word.endswith(".toml"):
-            return OpenedMachine(read_machine(word))
-        if word in recording_names():
-            return _of_recording(load_recording(word))
-        if not Path(word).exists():
-            if " " in word or ":" in word:
-                return _of_line(word)
-            read_machine(word)  # says what there is
-    return _of_sources(load_sources(words, arch), irqchip)
-
-
-def _of_line(line: str) -> OpenedMachine:
-    try:
-        topology = parse_synthetic(line)
-    except FormatError as error:
-        if "\n" in line or ":" not in line:
-            read_machine(line)
-        raise error from None
-    drive, said = _assumed_drive(len(topology.possible))
-    machine = Machine("synthetic", line, "x86_64", "x86", topology, (drive,), "a synthetic line")
-    return OpenedMachine(machine, assumed=(said, "irqchip x86; --irqchip names another"))
-
-
-def _of_recording(recording: Recording) -> OpenedMachine:
-    devices = tuple(
-        Device(
-            device.name,
-            "nvme",
-            device.io_queues,
-            recording.write_queues,
-            recording.poll_queues,
-        )
-        for device in recording.devices
-    )
-    machine = Machine(
-        recording.name,
-        recording.machine,
-        recording.arch,
-        recording.irqchip,
-        recording.topology,
-        devices,
-        recording.source,
-    )
-    return OpenedMachine(machine, recording.revision.name)
-
-
-def _of_sources(loaded: Loaded, irqchip: str | None) -> OpenedMachine:
-    assumed = list(loaded.notes)
+    loaded = load_sources(words, arch)
+    name = "loaded" if words[0] == "-" or ":" in words[0] else valid_name(Path(words[0]).stem)
+    known = loaded.machine is not None or irqchip_of(loaded) is not None
+    if irqchip is None and not known and loaded.arch is None:
+        irqchip = "x86"
+    machine = machine_of(loaded, name=name, devices=devices, queues=queues, irqchip=irqchip)
+    if words[0] in machine_names():
+        return OpenedMachine(machine)
+    assumed = [] if loaded.machine else list(filter(None, machine.notes.split("; ")))
     expected = expected_revision(loaded.kernel)
     if expected is None:
         kernel = f"kernel {loaded.kernel}" if loaded.kernel else "a kernel that is not named"
         assumed.append(f"{kernel}: {NEWEST} as in the newest; --before names another")
-    if irqchip is None and loaded.arch is None and loaded.topology is not None:
-        irqchip = "x86"
-        assumed.append("irqchip x86, as no architecture is named; --irqchip names another")
-    machine = machine_from_capture(loaded, irqchip=irqchip)
-    if all(device.kind == "loop" for device in machine.devices):
-        drive, said = _assumed_drive(len(machine.topology.possible))
-        machine = replace(machine, devices=(*machine.devices, drive))
-        assumed.append(said)
-    return OpenedMachine(machine, expected or NEWEST, tuple(assumed))
-
-
-def _assumed_drive(cpus: int) -> tuple[Device, str]:
-    return Device("nvme0", "nvme", cpus), (
-        f"one NVMe drive with {cpus} queues, one a CPU as its driver asks for; "
-        "--devices and --queues say what you have"
-    )
+    if not known:
+        assumed.append(f"irqchip {machine.irqchip}; --irqchip names another")
+    if loaded.machine is None and loaded.interrupts:
+        # Masks tell more of a device than its number of vectors does: sets of queues, for example.
+        shown = machine_from_capture(loaded, name=name, irqchip=machine.irqchip)
+        if any(device.kind != "loop" for device in shown.devices):
+            if devices is not None or queues is not None:
+                shown = shown.with_devices(count=devices, io_queues=queues)
+            machine = replace(machine, devices=shown.devices)
+    return OpenedMachine(machine, expected or NEWEST, tuple(dict.fromkeys(assumed)))

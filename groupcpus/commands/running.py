@@ -92,10 +92,14 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> str:
-    opened = open_machine(args.machine, arch=args.arch, irqchip=args.irqchip)
+    opened = open_machine(
+        args.machine,
+        arch=args.arch,
+        irqchip=args.irqchip,
+        devices=args.devices,
+        queues=args.queues,
+    )
     machine = opened.machine
-    if args.devices is not None or args.queues is not None:
-        machine = machine.with_devices(count=args.devices, io_queues=args.queues)
     before, after = (
         simulate(
             machine,

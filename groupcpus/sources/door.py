@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import FormatError, RequestError, brief
+from groupcpus.errors import FormatError, RequestError, brief, meant
 from groupcpus.machines.machine import Machine, data_dir, machine_names, read_machine
 from groupcpus.sources import affinity, captured, hwloc, interrupts, lscpu, numactl, sysfs
 from groupcpus.sources.assembled import machine_of
@@ -190,7 +190,7 @@ def _read(source: str | Path) -> tuple[str, Facts]:
                 return _read_text(source, "text")
             raise RequestError(
                 f"machine {brief(str(source))}: neither a file nor one of "
-                f"{', '.join(machine_names())}"
+                f"{', '.join(machine_names())}{meant(source, machine_names())}"
             )
         if path.suffix == ".toml":
             return "machine", _of_machine(read_machine(path))
