@@ -9,6 +9,7 @@ from groupcpus.engine.revisions import REVISIONS, Deal, Revision
 from groupcpus.engine.sort import heapsort_order
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError
+from groupcpus.machines.life import Life
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import Run, simulate
 from groupcpus.sources import load_machine
@@ -20,6 +21,7 @@ __all__ = [
     "Deal",
     "GroupCpusError",
     "Grouping",
+    "Life",
     "Machine",
     "Revision",
     "Run",

@@ -378,3 +378,17 @@ def test_what_cannot_happen_to_a_cpu_is_refused(irqchip, event, cpu, message):
     chip = make_irqchip(irqchip, topology("0-3"))
     with pytest.raises(RequestError, match=f"^{message}$"):
         getattr(chip, event)(cpu)
+
+
+@pytest.mark.parametrize("irqchip", IRQCHIPS)
+@settings(max_examples=50)
+@given(devices, onlines)
+def test_what_is_adopted_counts_as_if_it_had_been_placed(irqchip, probed, online):
+    chip = make_irqchip(irqchip, topology(str(online)))
+    heir = chip.fork()
+    for device in probed:
+        heir.adopt(request(chip, chip.allocate(device)))
+    vectors = chip.allocate([EIGHT, EIGHT], managed=False)
+    heir.adopt(request(chip, vectors))
+    for counts in ("available", "managed_allocated", "taken", "charges"):
+        assert getattr(heir, counts, None) == getattr(chip, counts, None)

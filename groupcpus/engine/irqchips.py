@@ -103,6 +103,9 @@ class Irqchip(Protocol):
         CPU went offline.
         """
 
+    def adopt(self, vectors: Iterable[Vector]) -> None:
+        """Count vectors that were placed before, each on the CPU that `Vector.charged` names."""
+
     def free(self, vectors: Iterable[Vector]) -> None:
         """Give vectors back; `Vector.charged` says which CPU handled each of them."""
 
@@ -181,6 +184,9 @@ class _Base:
     def request(self, vector: Vector) -> int | None:
         """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
         raise NotImplementedError
+
+    def adopt(self, vectors: Iterable[Vector]) -> None:
+        """Count vectors that were placed before; see `Irqchip.adopt`."""
 
     def free(self, vectors: Iterable[Vector]) -> None:
         """Give vectors back; see `Irqchip.free`."""
@@ -329,6 +335,15 @@ class VectorMatrix(_Base):
         self.taken[cpu] += 1
         return cpu
 
+    def adopt(self, vectors: Iterable[Vector]) -> None:
+        """Count vectors that were placed before, and what they reserve; see `Irqchip.adopt`."""
+        for vector in vectors:
+            if vector.managed:
+                self._reserve(vector)
+            if vector.charged is not None:
+                # Its mask then: the very CPU that was picked.
+                self.request(vector._replace(mask=1 << vector.charged, charged=None))
+
     def _give_up(self, vector: Vector) -> None:
         """Free the vector on the CPU that handled it: ``irq_matrix_free()``."""
         cpu = vector.charged
@@ -443,6 +458,12 @@ class InterruptTranslationService(_Base):
         self.free([vector])
         candidates = self.candidates(vector.mask, vector.managed)
         return self._charge(candidates, vector.managed, self) if candidates else None
+
+    def adopt(self, vectors: Iterable[Vector]) -> None:
+        """Charge vectors that were placed before; see `Irqchip.adopt`."""
+        for vector in vectors:
+            if vector.charged is not None:
+                self.charges[vector.managed][vector.charged] += 1
 
     def free(self, vectors: Iterable[Vector]) -> None:
         """Give vectors back, and drop their charges; see `Irqchip.free`."""

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Life after boot: CPUs go offline and come back, disks are reset, unbound and bound again.
+
+Masks, queue maps and effective CPUs are made at different times (`groupcpus.machines.inuse`), so a
+CPU may come to submit to a queue whose mask does not contain it.  That costs locality.  If no CPU
+of the mask is online, the queue has no interrupt, and I/O waits for the driver's time-out.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.irqchips import Vector, make_irqchip
+from groupcpus.engine.revisions import Revision, get_revision
+from groupcpus.engine.topology import Topology
+from groupcpus.errors import RequestError, brief, counted
+from groupcpus.machines.events import EVENTS, Event, cpus_in_order, parse_events
+from groupcpus.machines.inuse import FIRST_NUMBER, InUse, has_map
+from groupcpus.machines.irqcore import RULES, Change, IrqCore, LiveInterrupt
+from groupcpus.machines.lifesteps import LifeFrames, QueueState, Step, life_frames, life_text
+from groupcpus.machines.machine import Machine
+from groupcpus.machines.probe import Run, simulate
+
+__all__ = ["Life"]
+
+
+class Life:
+    """A machine in use, from its boot on.
+
+    Parameters
+    ----------
+    machine : Machine, str or Path
+        As `simulate` takes it.
+    revision : str or Revision
+        The version of `group_cpus_evenly`.
+    irqchip : str, optional
+        A name in `IRQCHIPS`; the machine's own when left out.
+    **boot
+        More that `simulate` takes, such as ``probe`` and ``spread_start``: how it booted.
+
+    Attributes
+    ----------
+    steps : list of Step
+        The boot, and a step for each event so far.
+
+    Notes
+    -----
+    Interrupts have numbers as if they were the only ones, given at boot device by device; they
+    decide the order in which the interrupts of a CPU move.  A suspend is one to RAM that firmware
+    carries out: drivers free their vectors before the CPUs go, and allocate them anew after all
+    came back, as at a reset (``nvme_suspend()``); no recording shows that.  A suspend to idle takes
+    no CPU offline.
+
+    Examples
+    --------
+    >>> life = Life("D16plds_v6", "cluster", "gicv2m")
+    >>> print(life.offline("0").changes[1])
+    nvme0q1 moved 0 -> 1: its CPU goes offline, another one of the mask is online \
+(migrate_one_irq(), gic_set_affinity())
+    >>> [step.title for step in life.then("online 0; reset nvme1")]
+    ['online 0', 'reset nvme1']
+    """
+
+    machine: Machine
+    steps: list[Step]
+    _state: InUse
+    _sets: dict[tuple[str, str, int], CpuSet]
+
+    def __init__(
+        self,
+        machine: Machine | str | Path,
+        revision: str | Revision = "cluster",
+        irqchip: str | None = None,
+        **boot: Any,
+    ) -> None:
+        self._follow(simulate(machine, revision=revision, irqchip=irqchip, **boot))
+
+    @classmethod
+    def after(cls, run: Run) -> Self:
+        """Return the life that begins with a run.
+
+        Raises
+        ------
+        RequestError
+            If `run` is no Run.
+        """
+        if not isinstance(run, Run):
+            raise RequestError(f"run {brief(run)}: expected a Run, as simulate() returns")
+        life = cls.__new__(cls)
+        life._follow(run)
+        return life
+
+    @classmethod
+    def begun(
+        cls,
+        machine: Machine,
+        revision: str | Revision,
+        interrupts: Iterable[LiveInterrupt],
+        maps: Mapping[str, Sequence[tuple[str, CpuSet]]],
+        counter: int = 0,
+        isolated: CpuSet | None = None,
+    ) -> Self:
+        """Return the life of a machine whose state after boot is known, from a recording say.
+
+        Parameters
+        ----------
+        machine : Machine
+            Its devices are those that are bound.
+        revision : str or Revision
+            The version of `group_cpus_evenly`.
+        interrupts : iterable of LiveInterrupt
+            All that there are; those of no device of the machine are no device's.
+        maps : mapping of str to sequence
+            For each device the kind and the CPUs of each hardware queue.
+        counter : int
+            The call counter.
+        isolated : CpuSet, optional
+            CPUs that ``isolcpus=managed_irq`` names.
+        """
+        life = cls.__new__(cls)
+        isolated = CpuSet() if isolated is None else isolated
+        chip = make_irqchip(machine.irqchip, machine.topology, isolated)
+        life._begin(
+            InUse(
+                machine,
+                get_revision(revision),
+                IrqCore(chip, machine.irqchip, interrupts),
+                {device.name: device for device in machine.devices},
+                {device.name: tuple(maps.get(device.name, ())) for device in machine.devices},
+                counter,
+                isolated,
+            )
+        )
+        return life
+
+    def _follow(self, run: Run) -> None:
+        """Take over what a run left."""
+        placed: dict[str, list[LiveInterrupt]] = {device.name: [] for device in run.machine.devices}
+        for one in (*run.pre_interrupts, *run.interrupts):
+            cpu = one.effective
+            vector = Vector(one.queue, one.affinity.mask, one.managed, cpu)
+            placed[one.device].append(
+                LiveInterrupt(0, one.device, one.queue, one.kind, vector, cpu, cpu is not None)
+            )
+        interrupts = [one for mine in placed.values() for one in mine]
+        maps: dict[str, list[tuple[str, CpuSet]]] = {}
+        for call in run.calls:
+            if call.kind != "admin":
+                filled = call.grouping.masks[: call.grouping.nummasks]
+                maps.setdefault(call.device, []).extend((call.kind, mask) for mask in filled)
+        begun = self.begun(
+            replace(run.machine, irqchip=run.irqchip),
+            run.revision,
+            [replace(one, number=FIRST_NUMBER + at) for at, one in enumerate(interrupts)],
+            {d.name: maps.get(d.name, []) if has_map(d) else [] for d in run.machine.devices},
+            run.spread_end,
+        )
+        self._begin(begun._state)
+
+    def _begin(self, state: InUse) -> None:
+        self.machine = state.machine
+        self._state = state
+        self.steps = []
+        self._sets = {}
+        self._note(None, [])
+
+    @property
+    def revision(self) -> Revision:
+        """The version of `group_cpus_evenly`."""
+        return self._state.revision
+
+    @property
+    def now(self) -> Step:
+        """The last step: how things stand."""
+        return self.steps[-1]
+
+    @property
+    def topology(self) -> Topology:
+        """The topology as the kernel sees it now, see `topology_now`."""
+        return self._state.topology
+
+    @property
+    def interrupts(self) -> tuple[LiveInterrupt, ...]:
+        """Every interrupt as it is now, admin queues' too, in the order of their numbers."""
+        held = self._state.core.interrupts
+        return tuple(held[number] for number in sorted(held))
+
+    @property
+    def maps(self) -> dict[str, tuple[CpuSet, ...]]:
+        """The CPUs of each hardware queue of each device that is bound and has a queue map."""
+        return {
+            name: tuple(cpus for _, cpus in queues) for name, queues in self._state.maps.items()
+        }
+
+    def then(self, events: str | Iterable[Event]) -> list[Step]:
+        """Let events happen one after another, and return their steps.
+
+        Parameters
+        ----------
+        events : str or iterable of Event
+            A text as `parse_events` reads, or events.
+
+        Raises
+        ------
+        RequestError
+            If an event cannot happen; those before it have.
+        VectorSpaceError
+            If a CPU has no vector left; likewise.
+        """
+        steps = []
+        for event in parse_events(events) if isinstance(events, str) else events:
+            if not isinstance(event, Event) or event.action not in EVENTS:
+                raise RequestError(f"event {brief(event)}: expected one of {', '.join(EVENTS)}")
+            happen = getattr(self, event.action)
+            arguments = {"CPUS": [event.cpus], "": []}.get(EVENTS[event.action], [event.argument])
+            steps.append(happen(*arguments))
+        return steps
+
+    def offline(self, cpus: int | str | Iterable[int]) -> Step:
+        """Take CPUs offline, one after another in the order given."""
+        order = cpus_in_order(cpus)
+        return self._do(Event("offline", order), lambda state: state.offline(order))
+
+    def online(self, cpus: int | str | Iterable[int]) -> Step:
+        """Bring CPUs online, one after another in the order given."""
+        order = cpus_in_order(cpus)
+        return self._do(Event("online", order), lambda state: state.online(order))
+
+    def smt(self, control: str) -> Step:
+        """Write ``off`` or ``on`` to /sys/devices/system/cpu/smt/control."""
+        if control not in ("off", "on"):
+            raise RequestError(f"smt {brief(control)}: expected off or on")
+        event = Event("smt", argument=control)
+        return self._do(event, lambda state: state.set_smt(control == "on"))
+
+    def reset(self, device: str, numbers: Sequence[int] | None = None) -> Step:
+        """Reset an NVMe controller: its vectors are allocated anew, its queue map mostly stays.
+
+        Parameters
+        ----------
+        device : str
+            Such as ``nvme0``.
+        numbers : sequence of int, optional
+            The numbers that its interrupts get; the lowest free ones when left out.
+        """
+        return self._do(_about("reset", device), lambda state: state.reset(device, numbers))
+
+    def unbind(self, device: str) -> Step:
+        """Take the driver from a device: its vectors and its queue map go."""
+        return self._do(_about("unbind", device), lambda state: state.unbind(device))
+
+    def bind(self, device: str, numbers: Sequence[int] | None = None) -> Step:
+        """Give a device its driver again: its vectors and its queue map are made anew.
+
+        Parameters
+        ----------
+        device : str
+            Such as ``nvme0``; it keeps its name.
+        numbers : sequence of int, optional
+            The numbers that its interrupts get; the lowest free ones when left out.
+        """
+        return self._do(_about("bind", device), lambda state: state.bind(device, numbers))
+
+    def suspend(self) -> Step:
+        """Suspend to RAM: all vectors are freed, then all CPUs but the first go offline."""
+        return self._do(Event("suspend"), InUse.suspend)
+
+    def resume(self) -> Step:
+        """Resume from RAM: the CPUs come back, then each device allocates its vectors anew."""
+        return self._do(Event("resume"), InUse.resume)
+
+    def frames(self) -> LifeFrames:
+        """Return the steps so far as DataFrames."""
+        return life_frames(self.steps)
+
+    def document(self) -> dict[str, Any]:
+        """Return the steps so far as JSON knows them."""
+        return {
+            "machine": self.machine.name,
+            "revision": self.revision.name,
+            "irqchip": self.machine.irqchip,
+            "steps": [step.document() for step in self.steps],
+        }
+
+    def __str__(self) -> str:
+        devices = counted(len(self.machine.devices), "device")
+        title = f"{self.machine.name}, {self.revision.name}, {self.machine.irqchip}, {devices}"
+        return life_text(title, self.steps)
+
+    def _do(self, event: Event, happen: Callable[[InUse], list[Change]]) -> Step:
+        """Let an event happen to a copy of the state, and keep that if it could."""
+        if self._state.suspended and event.action != "resume":
+            raise RequestError(f"{event.action}: the machine is suspended; resume it first")
+        state = self._state.copy()
+        changes = happen(state)
+        self._state = state
+        return self._note(event, changes)
+
+    def _note(self, event: Event | None, changes: list[Change]) -> Step:
+        """Write down how things stand after an event."""
+        state = self._state
+        online = state.core.online
+        interrupts = state.core.by_device()
+        queues = []
+        sets: dict[tuple[str, str, int], CpuSet] = {}
+        for name in state.devices:
+            mine = interrupts.get(name, {})
+            maps = dict(enumerate(state.maps[name], start=1))
+            sets |= {("mask", name, queue): one.mask for queue, one in mine.items()}
+            sets |= {("map", name, queue): cpus for queue, (_, cpus) in maps.items()}
+            for queue in sorted({*maps, *mine} - {0}):
+                queues.append(_queue_state(name, queue, maps.get(queue), mine.get(queue), online))
+        for (what, name, queue), now in sets.items():
+            was = self._sets.get((what, name, queue), now)
+            if was != now:
+                rule = _rule(what, event, what == "mask" and interrupts[name][queue].vector.managed)
+                functions = RULES[rule].functions
+                changes.append(Change(what, name, queue, str(was), str(now), rule, functions))
+        self._sets |= sets
+        step = Step(
+            len(self.steps),
+            event,
+            online,
+            tuple(changes),
+            tuple(queues),
+            tuple(state.calls),
+            state.counter,
+        )
+        self.steps.append(step)
+        return step
+
+
+def _about(action: str, device: str) -> Event:
+    if not isinstance(device, str):
+        raise RequestError(f"device {brief(device)}: expected a name such as nvme0")
+    return Event(action, argument=device)
+
+
+def _rule(what: str, event: Event | None, managed: bool) -> str:
+    """Name the rule by which a mask or a map became another."""
+    action = "" if event is None else event.action
+    if what == "map":
+        return "map" if action == "bind" else "map remade"
+    if managed:
+        return "masks"
+    return "request" if action in ("reset", "bind", "resume") else "break"
+
+
+def _queue_state(
+    name: str,
+    queue: int,
+    mapped: tuple[str, CpuSet] | None,
+    one: LiveInterrupt | None,
+    online: CpuSet,
+) -> QueueState:
+    mask = CpuSet() if one is None else one.mask
+    kind, cpus = mapped or ("" if one is None else one.kind, mask)
+    submitters = cpus & online
+    return QueueState(
+        name,
+        queue,
+        kind,
+        cpus,
+        one,
+        CpuSet() if one is None else submitters - mask,
+        CpuSet() if one is None or one.started else submitters,
+    )
