@@ -16,7 +16,7 @@ CHECKED := groupcpus tests tools notebooks dashboard lite $(wildcard benchmarks)
 
 # `make NEWEST=1 …` takes the newest versions that pyproject.toml allows instead of the lock's.
 ifdef NEWEST
-INSTALL = $(BIN)/python -m pip install --quiet --upgrade --editable '.[dashboard,lab,site,sweep,test]'
+INSTALL = $(BIN)/python -m pip install --quiet --upgrade --editable '.[batch,dashboard,lab,site,sweep,test]'
 else
 INSTALL = $(BIN)/python -m pip install --quiet --requirement requirements.lock && \
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
@@ -57,7 +57,7 @@ lint: $(STAMP)  ## check formatting, style, types and who imports whom
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(STAMP)  ## measure the engine beside the plain transliteration
+bench: $(STAMP)  ## measure a command, a sweep and the compiled batch
 	$(BIN)/python -m pytest benchmarks
 
 fuzz: $(STAMP)  ## feed every parser with 20,000 damaged and made-up inputs
@@ -67,7 +67,7 @@ fuzz: $(STAMP)  ## feed every parser with 20,000 damaged and made-up inputs
 lock: $(STAMP)  ## renew the locks from pyproject.toml
 	$(BIN)/python -m pip install --quiet 'uv<1'
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 --no-header \
-		--extra dashboard --extra lab --extra site --extra sweep --extra test pyproject.toml \
+		--extra batch --extra dashboard --extra lab --extra site --extra sweep --extra test pyproject.toml \
 		--output-file requirements.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --python-version 3.11 --no-header \
 		--extra lite --constraint requirements.lock pyproject.toml \

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from groupcpus.engine.topology import Topology
-from tests.plain import PlainTopology
+from tests.documents import Masks
 
 WRAP = 1 << 32  # the call counter is an unsigned int
 
@@ -25,11 +25,11 @@ offsets = st.one_of(
 
 
 class Made(NamedTuple):
-    """One machine: as a document, for the engine, and for the plain implementation."""
+    """One machine: as a document, for the engine, and as plain integers."""
 
     document: dict[str, Any]
     topology: Topology
-    plain: PlainTopology
+    plain: Masks
 
 
 def cpulist(cpus: Any) -> str:
@@ -126,7 +126,7 @@ def made(
         "present": cpulist(present),
         "online": cpulist(cpu for cpu in present if cpu not in offline),
     }
-    return Made(document, Topology.from_dict(document), PlainTopology(document))
+    return Made(document, Topology.from_dict(document), Masks(document))
 
 
 def numgrps_for(machine: Made) -> st.SearchStrategy[int]:

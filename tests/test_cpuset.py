@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import CpuListError, GroupCpusError
-from tests import plain
+from tests.documents import cpulist_parse
 
 numbers = st.sets(st.integers(0, 200) | st.integers(0, MAX_CPUS - 1))
 
@@ -170,7 +170,7 @@ def test_the_printed_cpulist_is_read_back(cpus):
     text = str(made)
     assert CpuSet(text) == made
     assert CpuSet(text + "\n") == made
-    assert plain.cpulist_parse(text) == made.mask
+    assert cpulist_parse(text) == made.mask
     # As the kernel prints it: ascending ranges that neither touch nor overlap, no strides.
     ends = [[int(end) for end in part.split("-")] for part in text.split(",") if part]
     assert all(len(end) == 1 or (len(end) == 2 and end[0] < end[1]) for end in ends)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
 LOCKS = {  # the extras that the Makefile installs from each
-    "requirements.lock": ("dashboard", "lab", "site", "sweep", "test"),
+    "requirements.lock": ("batch", "dashboard", "lab", "site", "sweep", "test"),
     "requirements-lite.lock": ("lite",),
 }
 # conda-forge splits the Qt parts off these packages.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The engine's sort against the plain transliteration of lib/sort.c."""
+"""The engine's sort against the compiled twin's."""
 
 import pytest
 from hypothesis import given
@@ -7,25 +7,27 @@ from hypothesis import strategies as st
 
 from groupcpus.engine.sort import heapsort_order, order_of_equal_keys
 from groupcpus.errors import RequestError
-from tests import plain
 
-SORTS = {"double-pop": plain.sort_double_pop, "single-pop": plain.sort_single_pop}
+np = pytest.importorskip("numpy")
+twin = pytest.importorskip("groupcpus.studies.twin", reason="the extra `batch` is not installed")
+
+SORTS = ("double-pop", "single-pop")
 
 # -1 is UINT_MAX, as the C comparison sees it: entries without CPUs sort first.
 keys = st.lists(st.one_of(st.integers(1, 3), st.integers(1, 8192), st.just(-1)), max_size=80)
 
 
-def plain_order(values, variant):
-    entries = [plain.NodeGroups(at, value & plain.UINT_MAX) for at, value in enumerate(values)]
-    SORTS[variant](entries, plain.ncpus_cmp_func)
-    return [entry.id for entry in entries]
+def twin_order(values, variant):
+    ids = np.arange(len(values), dtype=np.int32)
+    twin.sort(ids, np.array(values, np.int32), len(values), variant == "single-pop")
+    return ids.tolist()
 
 
 @pytest.mark.parametrize("variant", SORTS)
 @given(values=keys)
 def test_any_keys(variant, values):
     order = heapsort_order(values, variant)
-    assert order == plain_order(values, variant)
+    assert order == twin_order(values, variant)
     assert sorted(order) == list(range(len(values)))
     assert [values[at] for at in order] == sorted(values)
 
@@ -33,7 +35,7 @@ def test_any_keys(variant, values):
 @pytest.mark.parametrize("variant", SORTS)
 def test_the_closed_form_of_equal_keys(variant):
     for count in range(301):
-        sorted_by_c = plain_order([7] * count, variant)
+        sorted_by_c = twin_order([7] * count, variant)
         assert order_of_equal_keys(count, variant) == sorted_by_c, count
         assert heapsort_order([7] * count, variant) == sorted_by_c, count
 
@@ -45,7 +47,7 @@ def test_one_key_apart_from_equal_ones(variant):
             for odd in (-1, 1, 9):
                 values = [5] * count
                 values[at] = odd
-                assert heapsort_order(values, variant) == plain_order(values, variant)
+                assert heapsort_order(values, variant) == twin_order(values, variant)
 
 
 @pytest.mark.parametrize("variant", SORTS)

@@ -21,7 +21,8 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import explain, group_cpus_evenly
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
-from tests import plain
+from groupcpus.studies.batch import COMPILED, Machines, group_many
+from tests.documents import cpumask_first
 from tests.strategies import ALL, ROTATING, STEADY, SUMMING, WRAP, made, numgrps_for, offsets
 from tests.strategies import revisions as revision_names
 
@@ -47,22 +48,24 @@ def calls(draw, revisions=revision_names, **options):
     return machine, draw(numgrps_for(machine)), draw(revisions), draw(offsets)
 
 
-def test_the_revisions_are_those_of_the_plain_implementation():
+def test_the_revisions_are_those_of_the_twin():
     # rotate-tiled is in no kernel: test_better.py looks at it.
-    assert {*REVISIONS} - {"rotate-tiled"} == set(ALL) == set(plain.REVISIONS)
+    assert {*REVISIONS} - {"rotate-tiled"} == set(ALL) == set(COMPILED)
 
 
 @given(made(), st.data())
-def test_engine_and_plain_implementation_agree(machine, data):
+def test_engine_and_compiled_twin_agree(machine, data):
     numgrps = data.draw(numgrps_for(machine))
     offset = data.draw(offsets)
-    for revision in ALL:
+    twin = group_many(
+        Machines.of([machine.topology]), numgrps, revisions=ALL, spread_offsets=offset
+    )
+    for at, revision in enumerate(ALL):
         answer = group_cpus_evenly(
             machine.topology, numgrps, revision=revision, spread_offset=offset
         )
-        masks, nummasks = plain.group_cpus_evenly(machine.plain, numgrps, revision, offset)
-        assert [cpus.mask for cpus in answer.masks] == masks, revision
-        assert answer.nummasks == nummasks, revision
+        assert [cpus.mask for cpus in answer.masks] == twin.masks(at, numgrps), revision
+        assert answer.nummasks == twin.nummasks[at], revision
 
 
 @given(calls())
@@ -127,7 +130,7 @@ def clusters_dealt_in(machine, node_mask, groups):
     clusters = []
     left = node_mask
     while left:
-        cluster = machine.plain.topology_cluster_cpumask[plain.cpumask_first(left)]
+        cluster = machine.plain.topology_cluster_cpumask[cpumask_first(left)]
         if not cluster:
             return None
         clusters.append(cluster & node_mask)

@@ -9,7 +9,10 @@ import pytest
 from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.sort import heapsort_order
 from groupcpus.engine.topology import Topology
-from tests import plain, vectors
+from groupcpus.studies.batch import Machines, group_many
+from tests import vectors
+from tests.documents import cpulist_parse
+from tests.test_heapsort import twin_order
 
 MACHINES = 1200
 CASES = {
@@ -23,12 +26,15 @@ CASES = {
 SORTS = 300
 
 
-class Plain:
+class Twin:
     def __init__(self, document):
-        self.topology = plain.PlainTopology(document)
+        self.machines = Machines.of([Topology.from_dict(document)])
 
     def __call__(self, revision, numgrps, spread_offset):
-        return plain.group_cpus_evenly(self.topology, numgrps, revision, spread_offset)
+        made = group_many(
+            self.machines, [numgrps], revisions=revision, spread_offsets=spread_offset
+        )
+        return made.masks(0, numgrps), made.nummasks[0]
 
 
 class Engine:
@@ -43,7 +49,7 @@ class Engine:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("implementation", [Plain, Engine])
+@pytest.mark.parametrize("implementation", [Twin, Engine])
 def test_every_vector(implementation):
     machines = 0
     checked: Counter[str] = Counter()
@@ -53,7 +59,7 @@ def test_every_vector(implementation):
         expected = {}
         for case in cases:
             if case.masks not in expected:
-                expected[case.masks] = [plain.cpulist_parse(text) for text in case.masks]
+                expected[case.masks] = [cpulist_parse(text) for text in case.masks]
             masks, nummasks = answer(case.revision, case.numgrps, case.spread_offset)
             where = f"{case.revision}, {case.numgrps} groups, offset {case.spread_offset}"
             assert masks == expected[case.masks], f"{where} on {document}"
@@ -70,7 +76,7 @@ def test_revisions_without_vectors_agree(revision):
     """No compiled code stands behind these two: here the implementations check each other."""
     checked = 0
     for document, cases in islice(vectors.machines(), 0, None, 3):
-        ours, other = Engine(document), Plain(document)
+        ours, other = Engine(document), Twin(document)
         for case in cases:
             if case.revision == "rotate-v2":
                 asked = (revision, case.numgrps, case.spread_offset)
@@ -79,20 +85,12 @@ def test_revisions_without_vectors_agree(revision):
     assert checked > CASES["rotate-v2"] // 4
 
 
-def plain_order(keys, variant):
-    entries = [plain.NodeGroups(at, key) for at, key in enumerate(keys)]
-    sort = {"double-pop": plain.sort_double_pop, "single-pop": plain.sort_single_pop}[variant]
-    sort(entries, plain.ncpus_cmp_func)
-    return [entry.id for entry in entries]
-
-
 @pytest.mark.parametrize("variant", ["double-pop", "single-pop"])
 def test_every_sort(variant):
     rows = vectors.sorts()
     assert len(rows) == SORTS
     for row in rows:
-        unsigned = [plain.UINT_MAX if key is None else key for key in row["ncpus"]]
         # As the int that the C comparison returns sees it, UINT_MAX is -1.
         signed = [-1 if key is None else key for key in row["ncpus"]]
-        assert plain_order(unsigned, variant) == row[variant]
+        assert twin_order(signed, variant) == row[variant]
         assert heapsort_order(signed, variant) == row[variant]

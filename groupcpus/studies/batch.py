@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Millions of calls: the compiled twin of the engine, with arrays in and arrays out.
+
+It needs the extra ``batch`` (Numba) and knows the revisions of `COMPILED`; everything else in
+groupcpus works without it.  A call takes 2 to 6 microseconds on machines of 100 CPUs.  When it is
+first used on a computer it is compiled, which takes 15 to 30 seconds and is said; the result is
+kept beside the module, or in Numba's folder of the user (``NUMBA_CACHE_DIR``).
+
+Many machines, numbers of groups, revisions and offsets go in at once, the machine being one axis of
+the batch like the others:
+
+>>> from groupcpus import Topology
+>>> machines = Machines.of([Topology.uniform(1, 4, threads=2), Topology.uniform(2, 3, threads=1)])
+>>> made = group_many(machines, numgrps=3, revisions="rotate-v2", spread_offsets=1)
+>>> made.groups
+array([[ 1,  2,  0,  0, -1, -1],
+       [ 2,  2,  1,  0,  0,  0]], dtype=int32)
+>>> made.nummasks
+array([3, 3], dtype=int32)
+
+Machines need no `Topology`.  An exhaustive search makes its arrays itself, a row a machine and a
+column a CPU: its node (-1: no such CPU), the lowest CPU of its core, a number for its cluster
+(-1: an empty mask), whether it is present, and online.
+
+>>> node = np.zeros((2, 4), np.int32)
+>>> core = np.array([[0, 0, 2, 2], [0, 1, 0, 1]])
+>>> machines = Machines(node, core, cluster=core)
+>>> group_many(machines, numgrps=[1, 2, 3], machine=1).groups
+array([[0, 0, 0, 0],
+       [1, 0, 1, 0],
+       [1, 0, 2, 0]], dtype=int32)
+"""
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupcpus.engine.topology import MAX_CPUS, MAX_NODES, Topology
+from groupcpus.errors import RequestError, brief
+
+__all__ = ["COMPILED", "Groups", "Machines", "group_many", "installed"]
+
+COMPILED = (
+    "numa",
+    "numa-single-pop",
+    "cluster",
+    "rotate-v1",
+    "rotate-v2",
+    "rotate-v2-fixed",
+    "rotate-v2-skip1",
+    "rotate-next",
+)
+"""Names in `REVISIONS` that the batch knows."""
+
+_MAX_GROUPS = 65535
+_UINT_MAX = 0xFFFFFFFF
+
+Ints = NDArray[np.int32]
+
+
+def installed() -> bool:
+    """Return whether the extra ``batch`` is there."""
+    return find_spec("numba") is not None
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Machines as arrays, a row a machine and a column a CPU number.
+
+    Parameters
+    ----------
+    node : array of int
+        Node id of each CPU; -1: not possible.
+    core : array of int
+        A number for each core: CPUs with the same one are threads of it.  From 0 on, less than the
+        number of columns; the lowest CPU of the core, say.
+    cluster : array of int
+        The same for clusters; -1: the CPU's cluster mask is empty.
+    present, online : array of bool, optional
+        All possible CPUs, and all present ones, when left out.
+    node_ids : array of int, optional
+        One more than each machine's highest node id, of nodes without CPUs too (``nr_node_ids``);
+        that of its CPUs when left out.
+
+    Raises
+    ------
+    RequestError
+        If the arrays are no machines.
+    """
+
+    node: Ints
+    core: Ints
+    cluster: Ints
+    present: Ints = None  # type: ignore[assignment]
+    online: Ints = None  # type: ignore[assignment]
+    node_ids: Ints = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        # The compiled code looks at nothing twice, so that everything is looked at here.
+        shape = np.shape(self.node)
+        if len(shape) != 2 or not 0 < shape[1] <= MAX_CPUS:
+            raise RequestError(
+                f"node: expected a row a machine and up to {MAX_CPUS} columns, not shape {shape}"
+            )
+        self._set("node", shape, -1, MAX_NODES - 1)
+        self._set("core", shape, 0, shape[1] - 1)
+        self._set("cluster", shape, -1, shape[1] - 1)
+        possible = self.node >= 0
+        self._default("present", possible)
+        self._set("present", shape, 0, 1)
+        self._default("online", self.present)
+        self._set("online", shape, 0, 1)
+        highest = self.node.max(axis=1) + 1
+        self._default("node_ids", highest)
+        self._set("node_ids", shape[:1], 1, MAX_NODES)
+        for field_name, wrong in (
+            ("present", (self.present > possible).any()),
+            ("online", (self.online > self.present).any()),
+            ("present", not self.present.any(axis=1).all()),
+            ("node_ids", (self.node_ids < highest).any()),
+        ):
+            if wrong:
+                raise RequestError(
+                    f"{field_name}: expected at least one present CPU a machine, present ones "
+                    "among the possible, online ones among the present, and no node id beyond "
+                    "node_ids"
+                )
+
+    def _default(self, name: str, value: NDArray[Any]) -> None:
+        if getattr(self, name) is None:
+            object.__setattr__(self, name, value)
+
+    def _set(self, name: str, shape: tuple[int, ...], least: int, most: int) -> None:
+        object.__setattr__(self, name, _ints(name, getattr(self, name), shape, least, most))
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @classmethod
+    def of(cls, topologies: Iterable[Topology]) -> "Machines":
+        """Return the arrays of some topologies; columns go up to the highest CPU of any.
+
+        Raises
+        ------
+        RequestError
+            If there is none, or something else among them.
+        """
+        every = list(topologies)
+        for at, topology in enumerate(every):
+            if not isinstance(topology, Topology):
+                raise RequestError(f"topologies[{at}] {brief(topology)}: expected a Topology")
+        if not every:
+            raise RequestError("topologies: expected at least one")
+        shape = len(every), max(topology.possible.mask.bit_length() for topology in every)
+        node = np.full(shape, -1, np.int32)
+        core = np.tile(np.arange(shape[1], dtype=np.int32), (shape[0], 1))
+        cluster = core.copy()
+        present, online = np.zeros((2, *shape), np.int32)
+        for at, topology in enumerate(every):
+            for number, cpus in topology.nodes.items():
+                node[at, [*cpus]] = number
+            for labels, sets in ((core, topology.siblings), (cluster, topology.clusters)):
+                for cpus in sets:
+                    known = [*(cpus & topology.possible)]
+                    labels[at, known] = known[:1]
+            cluster[at, [*topology.no_cluster & topology.possible]] = -1
+            present[at, [*topology.present]] = 1
+            online[at, [*topology.online]] = 1
+        node_ids = np.array([max(topology.nodes) + 1 for topology in every])
+        return cls(node, core, cluster, present, online, node_ids)
+
+
+class Groups(NamedTuple):
+    """What calls answered, a row a call."""
+
+    groups: Ints
+    """The group of each CPU; -1: not possible."""
+    nummasks: Ints
+    """How many groups count as filled."""
+
+    def masks(self, call: int, numgrps: int) -> list[int]:
+        """Return the masks of a call as integers, in group order."""
+        masks = [0] * numgrps
+        for cpu, group in enumerate(self.groups[call].tolist()):
+            if group >= 0:
+                masks[group] |= 1 << cpu
+        return masks
+
+
+def group_many(
+    machines: Machines,
+    numgrps: ArrayLike,
+    *,
+    revisions: str | Sequence[str] = "cluster",
+    spread_offsets: ArrayLike = 0,
+    machine: ArrayLike | None = None,
+) -> Groups:
+    """Call `group_cpus_evenly` many times.
+
+    Parameters
+    ----------
+    machines : Machines
+        The machines.
+    numgrps, spread_offsets : array of int
+        What each call asks for, and the offset that it takes.
+    revisions : str or sequence of str
+        Names in `COMPILED`.
+    machine : array of int, optional
+        Which machine each call is made on; each in turn when left out.  Calls of one machine that
+        follow one another share the work of laying it out.
+
+    Returns
+    -------
+    Groups
+        A row a call.  The arguments are broadcast against one another, as NumPy does; with two
+        axes or more the rows go through them in order, the last one fastest.
+
+    Raises
+    ------
+    RequestError
+        If an argument is none that can be, or Numba is not installed.
+    """
+    if not isinstance(machines, Machines):
+        raise RequestError(f"machines {brief(machines)}: expected Machines")
+    twin = _twin()
+    names = np.array(revisions, dtype=object)
+    for name in names.flat:
+        if not isinstance(name, str) or name not in COMPILED:
+            raise RequestError(f"revisions: {brief(name)} is none of {', '.join(COMPILED)}")
+    codes = np.array([twin.CODES[name] for name in names.flat], np.int64).reshape(names.shape)
+    which = np.arange(len(machines)) if machine is None else machine
+    axes = (
+        _ints("machine", which, None, 0, len(machines) - 1),
+        codes,
+        _ints("numgrps", numgrps, None, 1, _MAX_GROUPS),
+        _ints("spread_offsets", spread_offsets, None, 0, _UINT_MAX, np.int64),
+    )
+    try:
+        calls = np.broadcast_arrays(*axes)
+    except ValueError:
+        shapes = ", ".join(str(axis.shape) for axis in axes)
+        raise RequestError(
+            f"machine, revisions, numgrps and spread_offsets of shapes {shapes} cannot be "
+            "broadcast together"
+        ) from None
+    flat = tuple(np.array(axis, np.int64).reshape(-1) for axis in calls)
+    groups = np.empty((len(flat[0]), machines.node.shape[1]), np.int32)
+    nummasks = np.empty(len(flat[0]), np.int32)
+    with compiling():
+        twin.group_many(
+            twin.Machine(
+                machines.node, machines.core, machines.cluster, machines.present, machines.node_ids
+            ),
+            twin.new_layout(machines.node.shape[1], int(machines.node_ids.max())),
+            flat,
+            groups,
+            nummasks,
+        )
+    return Groups(groups, nummasks)
+
+
+def _ints(
+    name: str,
+    values: Any,
+    shape: tuple[int, ...] | None,
+    least: int,
+    most: int,
+    kind: type = np.int32,
+) -> NDArray[Any]:
+    """Return a copy of an array, of whole numbers in a range and of one type."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise RequestError(f"{name} {brief(values)}: expected an array of numbers") from None
+    if array.dtype.kind not in "biu" or (shape is not None and array.shape != shape):
+        expected = "" if shape is None else f" of shape {shape}"
+        raise RequestError(
+            f"{name}: expected an array of whole numbers{expected}, "
+            f"not {array.dtype} of shape {array.shape}"
+        )
+    if array.size and not least <= array.min() <= array.max() <= most:
+        raise RequestError(
+            f"{name}: expected numbers from {least} to {most}, "
+            f"not from {array.min()} to {array.max()}"
+        )
+    return np.array(array, kind, order="C")
+
+
+@cache
+def _twin() -> Any:
+    if not installed():
+        raise RequestError("the batch needs Numba: pip install 'groupcpus[batch]'")
+    from groupcpus.studies import twin
+
+    return twin
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Say that something is being compiled, if it takes long; from the cache it does not."""
+    said = threading.Timer(
+        2, print, ["groupcpus: compiling the batch, once; 15 to 30 seconds …"], {"file": sys.stderr}
+    )
+    said.daemon = True
+    if not _COMPILED_HERE:
+        said.start()
+    try:
+        yield
+        _COMPILED_HERE.add("group_many")
+    finally:
+        said.cancel()
+
+
+_COMPILED_HERE: set[str] = set()

@@ -1,0 +1,520 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The compiled twin of the engine: the same algorithm on arrays, for millions of calls.
+
+Written from lib/group_cpus.c and lib/sort.c function by function, under their names, with nothing
+taken from the engine, so that each checks the other.  `batch` is the door to it; this module needs
+Numba, and is imported when it is first asked for something.
+
+A machine is a *layout*: what all calls on it share.  Its CPUs come in two stages, present ones and
+others; in each, by node, and in a node by cluster.  A *unit* is what is dealt in one go, a node or
+a cluster.  All arrays are of 32-bit integers, and -1 stands for "none".
+
+Sources: lib/group_cpus.c of Linux 6.12 (`numa`) and 7.0 (`cluster`, commit 89802ca36c96),
+lib/sort.c of 6.12 and 6.1, "[PATCH v2] lib/group_cpus: rotate extra groups to avoid IRQ stacking"
+and its thread.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+__all__ = ["CODES", "group_many"]
+
+UINT_MAX = 0xFFFFFFFF
+
+# Without Python's checks for a divisor of 0; there is none.
+fast = njit(cache=True, error_model="numpy")
+
+# What tells the revisions apart, as fields of a number.
+SINGLE_POP, CLUSTERS, FLOOR, SMALLEST, SUM, REDUCED, ONE_IS_ZERO, CLASSES = (
+    1 << bit for bit in range(8)
+)
+CODES = {
+    "numa": 0,
+    "numa-single-pop": SINGLE_POP,
+    "cluster": CLUSTERS,
+    "rotate-v1": CLUSTERS | SMALLEST | SUM,
+    "rotate-v2": CLUSTERS | FLOOR | SUM,
+    "rotate-v2-fixed": CLUSTERS | FLOOR | REDUCED,
+    "rotate-v2-skip1": CLUSTERS | FLOOR | SUM | ONE_IS_ZERO,
+    "rotate-next": CLUSTERS | CLASSES | REDUCED | ONE_IS_ZERO,
+}
+
+
+class Machine(NamedTuple):
+    """A machine's arrays by CPU number, as in `batch.Machines`, and its number of node ids."""
+
+    node: Any
+    core: Any
+    cluster: Any
+    present: Any
+    nr_node_ids: Any
+
+
+class Call(NamedTuple):
+    """One call of the function."""
+
+    code: Any
+    numgrps: Any
+    offset: Any
+
+
+class Parts(NamedTuple):
+    """Nodes of a machine, or clusters of a node: `count` of them, from a place in the arrays on."""
+
+    ncpus: Any
+    order: Any
+    """Which part comes where in the sort's order, counted from `first`."""
+    first: Any
+    count: Any
+
+
+class Unit(NamedTuple):
+    """A node or cluster, and its cores: `ncpus` CPUs from a place in an array on."""
+
+    cpus: Any
+    begin: Any
+    ncpus: Any
+    first: Any
+    following: Any
+
+
+class Layout(NamedTuple):
+    """A machine as calls need it; the first index of all is the stage.
+
+    A node's and a cluster's CPUs stand in `cpus` and `by_cluster` from its start on, ascending.
+    """
+
+    ncpus: Any
+    nnodes: Any
+    """Nodes that have CPUs."""
+    ids: Any
+    """Those nodes, ascending."""
+    order: Any
+    """[stage, pop]: those nodes in the order of the sort."""
+    node_start: Any
+    node_size: Any
+    cpus: Any
+    clusters: Any
+    """How many clusters a node has; 0: at least one CPU's is unknown."""
+    cluster_order: Any
+    """[stage, as in by_cluster]: the clusters of a node, in the order of the sort."""
+    cluster_start: Any
+    cluster_size: Any
+    by_cluster: Any
+    node_next: Any
+    """[by CPU]: the next sibling in its node; `node_first` the lowest one."""
+    node_first: Any
+    cluster_next: Any
+    cluster_first: Any
+
+
+def new_layout(ncpus: int, nnodes: int) -> Layout:
+    """Return an empty layout for machines of at most so many CPUs and node ids."""
+
+    def array(*shape: int) -> Any:
+        return np.empty(shape, np.int32)
+
+    return Layout(
+        ncpus=array(2),
+        nnodes=array(2),
+        ids=array(2, nnodes),
+        order=array(2, 2, nnodes),
+        node_start=array(2, nnodes),
+        node_size=array(2, nnodes),
+        cpus=array(2, ncpus),
+        clusters=array(2, nnodes),
+        cluster_order=array(2, ncpus),
+        cluster_start=array(2, ncpus),
+        cluster_size=array(2, ncpus),
+        by_cluster=array(2, ncpus),
+        node_next=array(ncpus),
+        node_first=array(ncpus),
+        cluster_next=array(ncpus),
+        cluster_first=array(ncpus),
+    )
+
+
+# ---- lib/sort.c ------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def sift_down(ids, keys, a, n, left_on_tie):
+    """Walk to a leaf, to the larger child each time, then climb back to where `a` belongs."""
+    b = a
+    while 2 * b + 2 < n:
+        order = keys[ids[2 * b + 1]] - keys[ids[2 * b + 2]]
+        b = 2 * b + 1 if order > 0 or (left_on_tie and order == 0) else 2 * b + 2
+    if 2 * b + 2 == n:
+        b = 2 * b + 1
+    while b != a and keys[ids[a]] >= keys[ids[b]]:
+        b = (b - 1) // 2
+    c = b
+    while b != a:
+        b = (b - 1) // 2
+        ids[b], ids[c] = ids[c], ids[b]
+
+
+@njit(cache=True)
+def sort(ids, keys, n, single_pop):
+    """Sort ids by their keys as the kernel does: up to 6.8 or so with a single pop."""
+    for a in range(n // 2 - 1, -1, -1):
+        sift_down(ids, keys, a, n, single_pop)
+    if single_pop:
+        for end in range(n - 1, 0, -1):
+            ids[0], ids[end] = ids[end], ids[0]
+            sift_down(ids, keys, 0, end, True)
+        return
+    if n < 2:
+        return
+    while n > 3:
+        n -= 1
+        ids[0], ids[n] = ids[n], ids[0]
+        a = 2 if keys[ids[1]] <= keys[ids[2]] else 1
+        n -= 1
+        ids[a], ids[n] = ids[n], ids[a]
+        sift_down(ids, keys, a, n, False)
+        sift_down(ids, keys, 0, n, False)
+    n -= 1
+    ids[0], ids[n] = ids[n], ids[0]
+    if n == 2 and keys[ids[0]] > keys[ids[1]]:
+        ids[0], ids[1] = ids[1], ids[0]
+
+
+# ---- the machine -----------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def lay_out(lay, machine, scratch):
+    """Fill a machine's layout."""
+    for stage in range(2):
+        lay_out_nodes(lay, stage, machine, scratch)
+        for at in range(lay.nnodes[stage]):
+            lay_out_clusters(lay, stage, lay.ids[stage, at], machine.cluster, scratch)
+    link_siblings(lay.node_first, lay.node_next, machine, False, scratch)
+    link_siblings(lay.cluster_first, lay.cluster_next, machine, True, scratch)
+
+
+@njit(cache=True)
+def lay_out_nodes(lay, stage, machine, scratch):
+    """Put a stage's CPUs in order of their nodes, and the nodes in order of the sort."""
+    node, present, nr_node_ids = machine.node, machine.present, machine.nr_node_ids
+    size, start = lay.node_size[stage], lay.node_start[stage]
+    size[:nr_node_ids] = 0
+    for cpu in range(len(node)):
+        if node[cpu] >= 0 and (present[cpu] == 0) == stage:
+            size[node[cpu]] += 1
+    ncpus = nnodes = 0
+    for n in range(nr_node_ids):
+        start[n] = scratch[n] = ncpus
+        ncpus += size[n]
+        if size[n]:
+            lay.ids[stage, nnodes] = n
+            nnodes += 1
+    lay.ncpus[stage], lay.nnodes[stage] = ncpus, nnodes
+    for cpu in range(len(node)):
+        if node[cpu] >= 0 and (present[cpu] == 0) == stage:
+            lay.cpus[stage, scratch[node[cpu]]] = cpu
+            scratch[node[cpu]] += 1
+    # A node without CPUs has UINT_MAX of them, which the signed comparison takes for -1.
+    keys, ids = scratch[:nr_node_ids], scratch[nr_node_ids : 2 * nr_node_ids]
+    for single_pop in range(2):
+        for n in range(nr_node_ids):
+            keys[n], ids[n] = size[n] if size[n] else -1, n
+        sort(ids, keys, nr_node_ids, single_pop == 1)
+        lay.order[stage, single_pop, :nnodes] = ids[nr_node_ids - nnodes :]
+
+
+@njit(cache=True)
+def lay_out_clusters(lay, stage, n, cluster, scratch):
+    """Put a node's CPUs in order of their clusters: alloc_cluster_groups()."""
+    first, ncpus = lay.node_start[stage, n], lay.node_size[stage, n]
+    cpus = lay.cpus[stage, first : first + ncpus]
+    size = lay.cluster_size[stage, first : first + ncpus]
+    number = scratch[: len(cluster)]
+    lay.clusters[stage, n] = 0
+    for cpu in cpus:
+        if cluster[cpu] < 0:
+            return
+        number[cluster[cpu]] = -1
+    ncluster = 0
+    for cpu in cpus:
+        c = cluster[cpu]
+        if number[c] < 0:
+            number[c] = ncluster
+            size[ncluster] = 0
+            ncluster += 1
+        size[number[c]] += 1
+    place = scratch[len(cluster) : len(cluster) + ncluster]
+    order = lay.cluster_order[stage, first : first + ncluster]
+    total = first
+    for c in range(ncluster):
+        lay.cluster_start[stage, first + c] = place[c] = total
+        total += size[c]
+        order[c] = c
+    for cpu in cpus:
+        c = number[cluster[cpu]]
+        lay.by_cluster[stage, place[c]] = cpu
+        place[c] += 1
+    sort(order, size, ncluster, False)
+    lay.clusters[stage, n] = ncluster
+
+
+@njit(cache=True)
+def dealt_together(machine, cpu, other, by_cluster):
+    """Return whether two CPUs are in one stage and node (and cluster)."""
+    return (
+        machine.node[cpu] == machine.node[other]
+        and machine.present[cpu] == machine.present[other]
+        and not (by_cluster and machine.cluster[cpu] != machine.cluster[other])
+    )
+
+
+@njit(cache=True)
+def link_siblings(first, following, machine, by_cluster, scratch):
+    """Link the threads of each core, ascending, as far as they are dealt together."""
+    ncpus = len(machine.node)
+    last, before = scratch[:ncpus], scratch[ncpus:]
+    last[:] = first[:ncpus] = following[:ncpus] = -1
+    for cpu in range(ncpus):
+        if machine.node[cpu] < 0:
+            continue
+        core = machine.core[cpu]
+        # Look back through the core for the latest thread of the same unit.
+        thread = last[core]
+        while thread >= 0 and not dealt_together(machine, cpu, thread, by_cluster):
+            thread = before[thread]
+        first[cpu] = cpu
+        if thread >= 0:
+            following[thread] = cpu
+            first[cpu] = first[thread]
+        before[cpu] = last[core]
+        last[core] = cpu
+
+
+# ---- lib/group_cpus.c ------------------------------------------------------------------------
+
+
+@fast
+def divided(dividend, divisor):
+    """Divide as C does with its unsigned int, several times as fast as with signs."""
+    return np.int64(np.uint32(dividend) // np.uint32(divisor))
+
+
+@fast
+def alloc_groups_to_nodes(call, parts, numgrps, numcpus, ngroups):
+    """Allot groups to nodes or clusters in proportion to CPUs, in the sort's order."""
+    first = parts.first
+    for at in range(first, first + parts.count):
+        size = parts.ncpus[first + parts.order[at]]
+        ngroups[at] = max(1, divided(numgrps * size, numcpus))
+        numgrps -= ngroups[at]
+        numcpus -= size
+    if call.code & CLASSES:
+        rotate_classes(parts, ngroups, call.offset)
+
+
+@fast
+def rotate_classes(parts, ngroups, offset):
+    """rotate-next: split evenly among equally large entries, the remainder rotated."""
+    ncpus, order, first = parts.ncpus, parts.order, parts.first
+    start, last = first, first + parts.count
+    while start < last:
+        end, total, size = start, 0, ncpus[first + order[start]]
+        while end < last and ncpus[first + order[end]] == size:
+            total += ngroups[end]
+            end += 1
+        equal = end - start
+        share, rest = total // equal, total % equal
+        ngroups[start:end] = share
+        if rest:
+            place, stride = offset % equal, equal // rest
+            for _ in range(rest):
+                ngroups[start + place] += 1
+                place = place + stride if place + stride < equal else place + stride - equal
+        start = end
+
+
+@fast
+def rotate_cluster_extras(call, parts, numgrps, numcpus, ngroups):
+    """Place extra groups anew, as the rotation patch does in __try_group_cluster_cpus()."""
+    caps, order, first, ncluster = parts
+    smallest = ngroups[first : first + ncluster].min()
+    extra = 0
+    for at in range(first, first + ncluster):
+        base = smallest
+        if call.code & FLOOR:
+            base = min(max(divided(numgrps * caps[first + order[at]], numcpus), 1), ngroups[at])
+        extra += ngroups[at] - base
+        ngroups[at] = base
+    if not extra:
+        return
+    stride = ncluster // extra if extra < ncluster else 1
+    place = call.offset % ncluster
+    for _ in range(ncluster):
+        if extra and ngroups[first + place] < caps[first + order[first + place]]:
+            ngroups[first + place] += 1
+            extra -= 1
+        place = place + stride if place + stride < ncluster else place + stride - ncluster
+    placed = extra
+    while extra and placed:
+        placed = 0
+        for at in range(first, first + ncluster):
+            if extra and ngroups[at] < caps[first + order[at]]:
+                ngroups[at] += 1
+                extra -= 1
+                placed += 1
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def grp_spread_init_one(unit, at, start, room, curgrp, group):
+    """Fill a group: the next free CPU, then its siblings, while there is room.
+
+    Returns where the next group goes on; dealing started at `start` and goes once around.
+    """
+    while room > 0 and at < start + unit.ncpus:
+        cpu = unit.cpus[unit.begin + (at if at < unit.ncpus else at - unit.ncpus)]
+        at += 1
+        if group[cpu] >= 0:
+            continue
+        group[cpu] = curgrp
+        room -= 1
+        # From the lowest CPU on, all lower siblings are gone already.
+        sibling = unit.first[cpu] if start else unit.following[cpu]
+        while room > 0 and sibling >= 0:
+            if group[sibling] < 0:
+                group[sibling] = curgrp
+                room -= 1
+            sibling = unit.following[sibling]
+    return at
+
+
+@fast
+def assign_cpus_to_groups(call, unit, ngroups, curgrp, group):
+    """Deal a unit's CPUs to its groups.  Returns the next group."""
+    share = divided(unit.ncpus, ngroups)
+    extra_grps = unit.ncpus - share * ngroups
+    start = place = 0
+    if extra_grps:
+        if call.code & CLASSES:
+            stride = unit.ncpus // 2 + 1
+            stride += unit.ncpus % 2 == 0 and stride % 2 == 0
+            start = call.offset % unit.ncpus * stride % unit.ncpus
+        if call.code & (SUM | REDUCED):
+            place = call.offset - divided(call.offset, ngroups) * ngroups
+    at = start
+    for v in range(ngroups):
+        cpus_per_grp = share + (place < extra_grps)
+        place = place + 1 if place + 1 < ngroups else 0
+        if call.code & SUM and v + call.offset == UINT_MAX:
+            place = 0  # the 32-bit sum wraps
+        if curgrp >= call.numgrps:
+            curgrp = 0
+        at = grp_spread_init_one(unit, at, start, cpus_per_grp, curgrp, group)
+        curgrp += 1
+    return curgrp
+
+
+@fast
+def group_by_cluster(call, lay, node, curgrp, shares, group):
+    """Deal a node cluster by cluster: __try_group_cluster_cpus().  Returns the next group."""
+    stage, n, ngroups = node
+    first, ncpus = lay.node_start[stage, n], lay.node_size[stage, n]
+    ncluster = lay.clusters[stage, n]
+    caps, order = lay.cluster_size[stage], lay.cluster_order[stage]
+    parts = Parts(caps, order, first, ncluster)
+    alloc_groups_to_nodes(call, parts, ngroups, ncpus, shares)
+    if ncluster > 1 and call.code & (FLOOR | SMALLEST):
+        rotate_cluster_extras(call, parts, ngroups, ncpus, shares)
+    cpus, begin = lay.by_cluster[stage], lay.cluster_start[stage]
+    for at in range(first, first + ncluster):
+        c = first + order[at]
+        unit = Unit(cpus, begin[c], caps[c], lay.cluster_first, lay.cluster_next)
+        curgrp = assign_cpus_to_groups(call, unit, shares[at], curgrp, group)
+    return curgrp
+
+
+@fast
+def group_nodes_whole(call, lay, stage, curgrp, group):
+    """Give whole nodes to groups in turn, where there are no more groups than nodes."""
+    nnodes, start = lay.nnodes[stage], 0
+    if call.code & CLASSES:
+        size = lay.node_size[stage, lay.ids[stage, 0]]
+        equal = True
+        for at in range(nnodes):
+            equal &= lay.node_size[stage, lay.ids[stage, at]] == size
+        start = call.offset % nnodes if equal else 0
+    for at in range(nnodes):
+        n = lay.ids[stage, (start + at) % nnodes]
+        first = lay.node_start[stage, n]
+        for place in range(first, first + lay.node_size[stage, n]):
+            group[lay.cpus[stage, place]] = curgrp
+        curgrp = curgrp + 1 if curgrp + 1 < call.numgrps else 0
+
+
+@fast
+def group_stage(call, lay, stage, curgrp, shares, group):
+    """One stage, __group_cpus_evenly().  Returns how many groups were filled."""
+    nnodes, ncpus = lay.nnodes[stage], lay.ncpus[stage]
+    if not ncpus:
+        return 0
+    if call.numgrps <= nnodes:
+        group_nodes_whole(call, lay, stage, curgrp, group)
+        return call.numgrps
+    asked = min(ncpus, call.numgrps)
+    order, size = lay.order[stage, call.code & SINGLE_POP], lay.node_size[stage]
+    alloc_groups_to_nodes(call, Parts(size, order, 0, nnodes), asked, ncpus, shares[0])
+    for at in range(nnodes):
+        n, ngroups = order[at], shares[0, at]
+        if call.code & CLUSTERS and 0 < lay.clusters[stage, n] <= ngroups:
+            curgrp = group_by_cluster(call, lay, (stage, n, ngroups), curgrp, shares[1], group)
+        else:
+            cpus, first = lay.cpus[stage], lay.node_start[stage, n]
+            unit = Unit(cpus, first, size[n], lay.node_first, lay.node_next)
+            curgrp = assign_cpus_to_groups(call, unit, ngroups, curgrp, group)
+    return asked
+
+
+@fast
+def group_cpus_evenly(call, lay, shares, group):
+    """Put every CPU's group into `group`.  Returns how many groups count as filled."""
+    if call.code & ONE_IS_ZERO and call.numgrps == 1:
+        call = Call(call.code, call.numgrps, np.int64(0))
+    group[:] = -1
+    present = group_stage(call, lay, 0, 0, shares, group)
+    others = group_stage(call, lay, 1, 0 if present >= call.numgrps else present, shares, group)
+    # Before 7.0 the function had no nummasks, and its callers took all groups as filled.
+    return min(present + others, call.numgrps) if call.code & CLUSTERS else call.numgrps
+
+
+@njit(cache=True)
+def machine_at(machines, m):
+    """Return one of many machines."""
+    return Machine(
+        machines.node[m],
+        machines.core[m],
+        machines.cluster[m],
+        machines.present[m],
+        machines.nr_node_ids[m],
+    )
+
+
+@njit(cache=True, nogil=True)
+def group_many(machines, lay, calls, groups, nummasks):
+    """Make many calls; those of one machine should follow one another.
+
+    `machines` is a `Machine` whose arrays have one axis more; `calls` are the machine, code,
+    numgrps and offset of each call.
+    """
+    which, codes, numgrps, offsets = calls
+    width = max(machines.node.shape[1], lay.ids.shape[1])
+    scratch, shares = np.empty(2 * width, np.int32), np.empty((2, width), np.int32)
+    last = -1
+    for at in range(len(which)):
+        m = which[at]
+        if m != last:
+            lay_out(lay, machine_at(machines, m), scratch)
+            last = m
+        call = Call(codes[at], numgrps[at], offsets[at])
+        nummasks[at] = group_cpus_evenly(call, lay, shares, groups[at])
