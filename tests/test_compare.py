@@ -2,6 +2,7 @@
 """A machine as it was captured beside the engine: who follows, and why others don't."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from groupcpus.machines.machine import data_dir
 from groupcpus.observed import judging
 from groupcpus.observed.compare import compare
 from groupcpus.observed.judging import VERDICTS
+from groupcpus.observed.patience import Patience
 from groupcpus.observed.recordings import load_recording, recording_names
 from groupcpus.observed.report import WIDTH, comparison_text
 from groupcpus.observed.what_if import as_found, machine_from_capture, what_if
@@ -748,6 +750,58 @@ def test_whatever_was_captured_ends_in_a_comparison_or_an_error_of_ours(document
     assert sum(comparison.loads.values()) <= total
 
 
+# --- bounds
+
+
+def of_disks(topology, disks, masks, effective):
+    document = capture(topology, kernel="7.3.4")
+    for disk in range(disks):
+        name = f"nvme{disk}"
+        vectors = nvme_vectors(name, masks, effective)
+        add_device(document, name, f"0000:{disk:02x}:00.0", vectors, driver="nvme")
+    return document
+
+
+@pytest.mark.parametrize(
+    ("cpus", "disks", "masks"),
+    [
+        (512, 128, [CpuSet([at]) for at in range(64)]),
+        (4096, 4, [CpuSet("0-4095")] * 500),
+        (8192, 8, [CpuSet([at]) for at in range(512)]),
+    ],
+)
+def test_a_great_capture_is_judged_in_seconds(cpus, disks, masks):
+    machine = Topology.uniform(nodes=2, cpus_per_node=cpus // 2, threads=2, cluster=2)
+    document = json.dumps(of_disks(machine, disks, masks, [mask.first for mask in masks]))
+    loaded = load(document)
+    start = time.process_time()
+    comparison = compare(loaded)
+    comparison_text(comparison)
+    assert time.process_time() - start < 8
+    assert [judged.verdict for judged in comparison.devices] == ["differs"] * disks
+
+
+def test_a_search_without_time_gives_up_and_says_so():
+    loaded = load(json.dumps(of_recording(load_recording("x86-48cpu-6nodes-smt2-6x32-7.3"))))
+    comparison = compare(loaded, patience=Patience(0))
+    assert comparison.order is not None
+    assert comparison.order.found is None
+    # The likeliest guess is judged all the same.
+    assert {judged.verdict for judged in comparison.devices} == {"follows"}
+    assert "was given up" in comparison_text(comparison)
+
+
+def test_who_waits_is_told_once():
+    said: list[str] = []
+    patience = Patience(60, waiting=said.append)
+    assert patience.left("counting")
+    assert said == []
+    patience.start -= 3
+    assert patience.left("counting")
+    assert patience.left("counting on")
+    assert said == ["counting"]
+
+
 # --- what if
 
 
@@ -864,6 +918,7 @@ def test_all_verdicts_are_explained():
         "other function",
         "older kernel",
         "differs",
+        "cannot be judged",
         "not told",
     }
 

@@ -18,6 +18,7 @@ __all__ = [
     "complain",
     "json_text",
     "print_answer",
+    "say_waiting",
     "table",
     "whole_number",
 ]
@@ -78,6 +79,11 @@ def complain(message: str) -> None:
     if len(line) > MOST_CHARACTERS:
         line = f"{line[: MOST_CHARACTERS - 3]}..."
     print(f"groupcpus: {line}", file=sys.stderr)
+
+
+def say_waiting(doing: str) -> None:
+    """Say on stderr what takes long."""
+    print(f"groupcpus: {printable(doing)} ...", file=sys.stderr, flush=True)
 
 
 def whole_number(text: str) -> int:

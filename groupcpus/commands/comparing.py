@@ -3,10 +3,11 @@
 
 import argparse
 
-from groupcpus.commands.command import Command, add_json, json_text, whole_number
+from groupcpus.commands.command import Command, add_json, json_text, say_waiting, whole_number
 from groupcpus.commands.opening import load_sources
-from groupcpus.observed.compare import compare
+from groupcpus.observed.compare import SECONDS, compare
 from groupcpus.observed.judging import OFFSETS
+from groupcpus.observed.patience import Patience
 from groupcpus.observed.report import comparison_text
 
 __all__ = ["COMPARE"]
@@ -31,7 +32,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _compare(args: argparse.Namespace) -> str:
-    comparison = compare(load_sources(args.sources, args.arch), search_offsets=args.offsets)
+    loaded = load_sources(args.sources, args.arch)
+    patience = Patience(SECONDS, waiting=say_waiting)
+    comparison = compare(loaded, search_offsets=args.offsets, patience=patience)
     return json_text(comparison.document()) if args.json else comparison_text(comparison)
 
 

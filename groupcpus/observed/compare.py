@@ -18,16 +18,19 @@ from groupcpus.errors import RequestError, brief
 from groupcpus.observed.effective import EffectiveCpus, find_order, managed_loads
 from groupcpus.observed.interleaving import Interleaving
 from groupcpus.observed.judging import OFFSETS, ROTATING, Judge, Judged, Row
+from groupcpus.observed.patience import Patience
 from groupcpus.observed.report import comparison_text
 from groupcpus.sources import Interrupt, Loaded
-from groupcpus.sources.found import find_devices, irqchip_of
+from groupcpus.sources.found import find_devices, find_mapped, irqchip_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["SECONDS", "Comparison", "compare"]
 
 MAX_OFFSETS = 65536
+SECONDS = 4.0
+"""How long all searches of a comparison may take together, if nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,7 @@ class Comparison:
                             "revision": one.revision,
                             "matched": one.matched,
                             "of": one.total,
+                            "tried": one.tried,
                             "offsets": [None if of is None else list(of) for of in one.offsets],
                         }
                         for one in judged.explanations
@@ -180,7 +184,9 @@ def _fields(row: Row) -> dict[str, Any]:
     return {**vars(row), **cpus, "match": row.match}
 
 
-def compare(loaded: Loaded, *, search_offsets: int = OFFSETS) -> Comparison:
+def compare(
+    loaded: Loaded, *, search_offsets: int = OFFSETS, patience: Patience | None = None
+) -> Comparison:
     r"""Hold a machine's interrupts against what `group_cpus_evenly` gives on its topology.
 
     Parameters
@@ -191,6 +197,8 @@ def compare(loaded: Loaded, *, search_offsets: int = OFFSETS) -> Comparison:
     search_offsets : int
         How many values of the call counter, from 0, to try for the revisions that rotate; 0 leaves
         these out.
+    patience : Patience, optional
+        How long all searches together may take; four seconds when left out.
 
     Returns
     -------
@@ -219,19 +227,20 @@ def compare(loaded: Loaded, *, search_offsets: int = OFFSETS) -> Comparison:
     if isinstance(search_offsets, bool) or not 0 <= search_offsets <= MAX_OFFSETS:
         raise RequestError(f"offsets {brief(search_offsets)}: expected 0 to {MAX_OFFSETS}")
     if topology is None:
-        raise RequestError("compare: no source tells the CPUs of the machine; add lscpu -p")
-    if not loaded.interrupts:
+        raise RequestError("compare: no source tells the CPUs of the machine; add lscpu -e or -p")
+    if not loaded.interrupts and not loaded.queue_maps:
         raise RequestError(
             "compare: no source tells interrupts; add a capture or /proc/irq's files"
         )
-    judge = Judge(loaded, topology, search_offsets)
+    patience = patience or Patience(SECONDS)
+    judge = Judge(loaded, topology, search_offsets, patience.part(0.5))
     found, others = find_devices(loaded)
-    judged = [judge.judge(device) for device in found]
+    judged = [judge.judge(device) for device in (*found, *find_mapped(loaded, found))]
     chip = irqchip_of(loaded)
     loads = managed_loads(judged, topology)
     effective = EffectiveCpus(topology, chip, judge.isolated, loads, judged)
     judged = [replace(one, rows=tuple(map(effective.explain, one.rows))) for one in judged]
-    order = find_order(judged, topology, chip, judge.isolated)
+    order = find_order(judged, topology, chip, judge.isolated, patience.part(0.7))
     return Comparison(
         loaded,
         judge.expected,

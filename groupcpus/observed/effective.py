@@ -4,13 +4,15 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.topology import Topology
-from groupcpus.machines.bounds import takes_first
+from groupcpus.errors import VectorSpaceError
 from groupcpus.observed.interleaving import Interleaving, find_interleaving
 from groupcpus.observed.judging import Judged, Row
+from groupcpus.observed.patience import Patience
 from groupcpus.observed.recordings import RecordedDevice
 
 __all__ = ["EffectiveCpus", "find_order", "managed_loads"]
@@ -45,6 +47,7 @@ class EffectiveCpus:
         self.chip = chip
         self.isolated = isolated
         self.loads = loads
+        self.masks: dict[CpuSet, _Mask] = {}
         managed = [row for one in judged for row in one.rows if row.managed]
         self.too_many = self._unexplained(managed) if chip == "x86" else {}
 
@@ -56,37 +59,49 @@ class EffectiveCpus:
     def explain(self, row: Row) -> Row:
         """Put a row's effective CPU into words."""
         if row.effective is None or row.affinity is None:
-            return row
+            known = "the only CPU that has handled it" if row.by_counts else ""
+            return replace(row, effective_why=known)
         if not row.managed:
             return replace(row, effective_why="not managed: whatever had most room then")
-        allowed = self.allowed(row.affinity)
-        if not allowed:
+        mask = self._mask(row.affinity)
+        if not mask.allowed:
             why = f"shut down, all of CPUs {row.affinity} are offline: {row.effective} is no error"
             return replace(row, effective_why=why)
         if row.shutdown:
             return replace(row, effective_why="shut down, says the kernel, since its CPUs went")
-        if not row.effective <= allowed or len(row.effective) != 1:
-            why = f"not one of CPUs {allowed}, the choice it had"
-            return replace(row, effective_why=why, odd=True)
+        if not row.effective:
+            return replace(row, effective_why="none: nobody has requested it, or it is shut down")
+        if not row.effective <= mask.allowed or len(row.effective) != 1:
+            why = f"not one of CPUs {mask.words}, the choice it had"
+            if row.by_counts:
+                why = f"CPU {row.effective} has handled it, {why}"
+            return replace(row, effective_why=why, odd=not row.by_counts)
         cpu = row.effective.first
         assert cpu is not None
-        avoided = row.affinity & self.topology.online & self.isolated - allowed
+        avoided = row.affinity & self.topology.online & self.isolated - mask.allowed
         kept = f"off the isolated CPUs {avoided}; " if avoided else ""
-        why, odd = self._load(cpu, row.affinity, allowed)
-        return replace(row, effective_why=kept + why, odd=odd)
+        why, odd = self._load(cpu, mask)
+        by_counts = "by counts; " if row.by_counts else ""
+        return replace(row, effective_why=by_counts + kept + why, odd=odd)
 
-    def _load(self, cpu: int, mask: CpuSet, allowed: CpuSet) -> tuple[str, bool]:
-        """Tell how loaded the CPU and the others of the mask are now."""
-        mine = self.loads[cpu]
-        if len(allowed) == 1:
-            return f"the only choice ({_managed(mine)} there)", False
-        others = [self.loads[other] for other in allowed if other != cpu]
-        span = str(min(others)) if min(others) == max(others) else f"{min(others)} to {max(others)}"
-        text = f"{_managed(mine)} on CPU {cpu}, {span} on the others of {allowed}"
-        if self.chip is not None and takes_first(self.chip):
-            odd = cpu != allowed.first
-            return f"{'not ' if odd else ''}the first CPU of {allowed}", odd
-        if (least := self.too_many.get(cpu)) is not None and mine > least:
+    def _mask(self, mask: CpuSet) -> "_Mask":
+        """Return a managed mask as an irqchip may pick of it, and the loads there."""
+        if mask not in self.masks:
+            self.masks[mask] = _Mask(self.allowed(mask), self.loads)
+        return self.masks[mask]
+
+    def _load(self, cpu: int, mask: "_Mask") -> tuple[str, bool]:
+        """Say how loaded the CPU and the others of the mask are now."""
+        here = self.loads[cpu]
+        if len(mask.allowed) == 1:
+            return f"the only choice ({_managed(here)} there)", False
+        least, most = mask.others(here)
+        span = str(least) if least == most else f"{least} to {most}"
+        text = f"{_managed(here)} on CPU {cpu}, {span} on the others of {mask.words}"
+        if self.chip in ("gicv3", "its-first"):
+            odd = cpu != mask.allowed.first
+            return f"{'not ' if odd else ''}the first CPU of {mask.words}", odd
+        if (limit := self.too_many.get(cpu)) is not None and here > limit:
             return f"{text}: more than any order of requests gives", True
         return text, False
 
@@ -101,11 +116,9 @@ class EffectiveCpus:
         for row in rows:
             if not row.affinity or not row.effective or len(row.effective) != 1:
                 continue
-            cpu, allowed = row.effective.first, self.allowed(row.affinity)
-            if cpu is None or cpu not in allowed:
-                continue
-            room = [self.loads[other] + (other < cpu) for other in allowed if other != cpu]
-            limits.setdefault(cpu, []).append(min(room, default=len(self.loads) << 16))
+            cpu, mask = row.effective.first, self._mask(row.affinity)
+            if cpu is not None and cpu in mask.allowed:
+                limits.setdefault(cpu, []).append(mask.room(cpu))
         unexplained = {}
         for cpu, rooms in limits.items():
             placed = 0
@@ -116,17 +129,60 @@ class EffectiveCpus:
         return unexplained
 
 
+class _Mask:
+    """The CPUs that an irqchip may pick of a mask, and how many interrupts each has now."""
+
+    NO_LIMIT = 1 << 30
+
+    def __init__(self, allowed: CpuSet, loads: dict[int, int]) -> None:
+        self.allowed = allowed
+        self.words = str(allowed)
+        cpus = list(allowed)
+        counts = [loads[cpu] for cpu in cpus]
+        self.sorted = sorted(counts)
+        # The least load in front of each CPU, and behind it.
+        front = [*accumulate(counts, min, initial=self.NO_LIMIT)]
+        behind = [*accumulate(reversed(counts), min, initial=self.NO_LIMIT)][::-1]
+        self.rooms = {
+            cpu: min(front[index] + 1, behind[index + 1]) for index, cpu in enumerate(cpus)
+        }
+
+    def others(self, count: int) -> tuple[int, int]:
+        """Return the least and the greatest load of all but a CPU with so many."""
+        least, most = self.sorted[0], self.sorted[-1]
+        return (
+            self.sorted[1] if count == least else least,
+            self.sorted[-2] if count == most else most,
+        )
+
+    def room(self, cpu: int) -> int:
+        """Return up to which number the CPU may be given interrupts, going by the others."""
+        return self.rooms[cpu]
+
+
 def _managed(count: int) -> str:
     return f"{count} managed"
 
 
 def find_order(
-    judged: Sequence[Judged], topology: Topology, chip: str | None, isolated: CpuSet
+    judged: Sequence[Judged],
+    topology: Topology,
+    chip: str | None,
+    isolated: CpuSet,
+    patience: Patience,
 ) -> Interleaving | None:
-    """Look for an order of requests that gives the effective CPUs that were found."""
+    """Look for an order of requests that gives the effective CPUs that were found.
+
+    None: not all that it takes is known, or no machine has vectors for all.
+    """
     devices = []
     for one in judged:
-        managed = [row for row in one.rows if row.managed and not row.shutdown]
+        never = CpuSet()
+        managed = [
+            row
+            for row in one.rows
+            if row.managed and not row.shutdown and row.effective != never and row.irq is not None
+        ]
         rows = [row for row in managed if row.effective and row.affinity]
         if len(rows) < len(managed):
             return None  # not all is told
@@ -137,7 +193,7 @@ def find_order(
                     one.found.name,
                     one.found.slot or "",
                     len(rows),
-                    (0, *(row.irq for row in rows)),
+                    (0, *(row.irq or 0 for row in rows)),
                     (CpuSet(), *(row.affinity or CpuSet() for row in rows)),
                     (0, *((row.effective or CpuSet()).first or 0 for row in rows)),
                     (),
@@ -145,4 +201,9 @@ def find_order(
             )
     if not devices or chip is None:
         return None
-    return find_interleaving(devices, make_irqchip(chip, topology, isolated), MAX_STATES)
+    try:
+        return find_interleaving(
+            devices, make_irqchip(chip, topology, isolated), MAX_STATES, patience
+        )
+    except VectorSpaceError:
+        return None

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irqchips import Irqchip, Vector
+from groupcpus.observed.patience import Patience
 from groupcpus.observed.recordings import RecordedDevice, Step
 
 __all__ = ["MAX_STATES", "Interleaving", "find_interleaving"]
@@ -65,6 +65,8 @@ class _State:
     @property
     def key(self) -> tuple[Any, ...]:
         """All that decides what may follow, if every request so far got its recorded CPU."""
+        if not self.chip.charges_when_allocated:
+            return tuple(self.requested)
         waiting = (
             tuple(vector.charged for vector in vectors[done:])
             for vectors, done in zip(self.vectors, self.requested, strict=True)
@@ -97,18 +99,14 @@ class _Search:
     """A depth-first search for an order of steps that gives the recorded effective CPUs."""
 
     def __init__(
-        self, devices: Sequence[RecordedDevice], chip: Irqchip, cpus: CpuSet | None = None
+        self,
+        devices: Sequence[RecordedDevice],
+        chip: Irqchip,
+        queues: list[list[int]] | None = None,
     ) -> None:
-        """Search through all queues, or those alone whose masks lie in `cpus`."""
+        """Search through all queues, or some of each device."""
         self.devices = devices
-        self.queues = [
-            [
-                queue
-                for queue in range(1, len(device.masks))
-                if cpus is None or device.masks[queue] <= cpus
-            ]
-            for device in devices
-        ]
+        self.queues = queues or [list(range(1, len(device.masks))) for device in devices]
         chip = chip.fork()
         allocated: list[list[Vector]] = [[] for _ in devices]
         if not chip.charges_when_allocated:
@@ -134,7 +132,7 @@ class _Search:
 
         return sorted(range(len(self.devices)), key=rank)
 
-    def run(self, max_states: int) -> Interleaving:
+    def run(self, max_states: int, patience: Patience | None = None) -> Interleaving:
         seen = {self.start.key}
         steps: list[Step] = []
         stack = [(self.start, self.start.children())]
@@ -142,7 +140,8 @@ class _Search:
             state, todo = stack[-1]
             if state.complete:
                 return Interleaving(True, tuple(steps), len(seen))
-            if len(seen) >= max_states:
+            impatient = patience is not None and not patience.left("looking for an order")
+            if len(seen) >= max_states or impatient:
                 return Interleaving(None, (), len(seen))
             for step, child in todo:
                 # A state that was seen before led nowhere: no step can be undone.
@@ -157,19 +156,33 @@ class _Search:
         return Interleaving(False, (), len(seen))
 
 
-def _separate(devices: Sequence[RecordedDevice]) -> list[CpuSet]:
-    """Split the CPUs so that no mask of a managed interrupt has CPUs of two parts."""
-    parts: list[CpuSet] = []
-    # Not a set: its order would change from run to run, and the number of states seen with it.
+def _separate(devices: Sequence[RecordedDevice]) -> list[list[list[int]]]:
+    """Split the queues so that no CPU is in masks of two parts; each part has them by device."""
+    above: dict[int, int] = {}
+
+    def top(cpu: int) -> int:
+        while (higher := above.setdefault(cpu, cpu)) != cpu:
+            above[cpu] = above[higher]
+            cpu = higher
+        return cpu
+
     for mask in dict.fromkeys(mask for device in devices for mask in device.masks[1:]):
-        touched = [part for part in parts if part & mask]
-        parts = [part for part in parts if not part & mask]
-        parts.append(mask | CpuSet(cpu for part in touched for cpu in part))
-    return parts
+        first, *others = mask or (-1,)
+        for cpu in others:
+            above[top(cpu)] = top(first)
+    parts: dict[int, list[list[int]]] = {}
+    for number, device in enumerate(devices):
+        for queue, mask in enumerate(device.masks[1:], start=1):
+            part = top(-1 if mask.first is None else mask.first)
+            parts.setdefault(part, [[] for _ in devices])[number].append(queue)
+    return list(parts.values())
 
 
 def find_interleaving(
-    devices: Sequence[RecordedDevice], chip: Irqchip, max_states: int = MAX_STATES
+    devices: Sequence[RecordedDevice],
+    chip: Irqchip,
+    max_states: int = MAX_STATES,
+    patience: Patience | None = None,
 ) -> Interleaving:
     """Look for an order of requests that explains the effective CPUs of devices probed at once.
 
@@ -184,6 +197,8 @@ def find_interleaving(
         The irqchip before the first step; it is left as it is.
     max_states : int
         After so many states the search gives up.
+    patience : Patience, optional
+        How long it may take; as long as it takes when left out.
 
     Returns
     -------
@@ -202,10 +217,12 @@ def find_interleaving(
     if len(devices) > 1 and not chip.charges_when_allocated:
         # Where masks have no CPU in common, requests can't disturb each other.  If the few requests
         # of one part have no order, all together have none either, and that is soon known.
-        for cpus in _separate(devices):
-            part = _Search(devices, chip, cpus).run(max_states)
+        for queues in _separate(devices):
+            if patience is not None and not patience.left("looking for an order"):
+                return Interleaving(None, (), states)
+            part = _Search(devices, chip, queues).run(max_states, patience)
             states += part.states
             if part.found is False:
                 return Interleaving(False, (), states)
-    whole = _Search(devices, chip).run(max_states)
+    whole = _Search(devices, chip).run(max_states, patience)
     return Interleaving(whole.found, whole.steps, states + whole.states)

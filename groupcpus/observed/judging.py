@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Decide whether a device that was found follows `group_cpus_evenly`, and of which revision."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from groupcpus.engine.cpuset import CpuSet
-from groupcpus.engine.group_cpus import group_cpus_evenly
-from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import CpuListError, RequestError
-from groupcpus.machines.devices import Device
+from groupcpus.errors import RequestError, counted
+from groupcpus.observed.completeness import missing_topology, with_usual_siblings
+from groupcpus.observed.explaining import (
+    FIXED,
+    ROTATING,
+    Evidence,
+    Explainer,
+    Explanation,
+    Guess,
+    Place,
+    guesses,
+)
+from groupcpus.observed.patience import Patience
 from groupcpus.observed.recordings import isolated_cpus, revision_of_release
-from groupcpus.observed.spreading import MOST_PRE_VECTORS, other_function
+from groupcpus.observed.spreading import default_affinities, other_function, spread_at_once
 from groupcpus.sources import Loaded
 from groupcpus.sources.found import FoundDevice, Vector, nvme_parameter, release_version
 
@@ -22,7 +29,6 @@ __all__ = [
     "OFFSETS",
     "ROTATING",
     "VERDICTS",
-    "Explanation",
     "Judge",
     "Judged",
     "Row",
@@ -40,42 +46,9 @@ VERDICTS = {
     "other function": "another function of the kernel has spread its interrupts",
     "older kernel": "a kernel before 6.3 has spread them in its own way",
     "differs": "the kernel has spread them, and no revision known here gives these masks",
+    "cannot be judged": "the sources leave out what decides about its masks",
     "not told": "no source tells the affinities",
 }
-
-FIXED = tuple(name for name, revision in REVISIONS.items() if not revision.ticks(2))
-ROTATING = tuple(name for name in REVISIONS if name not in FIXED)
-
-
-# Bounds for what is guessed and kept, whatever a source says.
-_MOST_GUESSES = 512
-_MOST_MASKS = 500_000
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """How well a revision explains the masks of a device.
-
-    Attributes
-    ----------
-    revision : str
-        Its name.
-    matched, total : int
-        Masks that are as predicted, and all that were told.
-    offsets : tuple of (tuple of int, or None)
-        For each call: the values of the counter that give its masks, of those tried; None where
-        the revision has none.
-    """
-
-    revision: str
-    matched: int
-    total: int
-    offsets: tuple[tuple[int, ...] | None, ...]
-
-    @property
-    def explains(self) -> bool:
-        """Whether all masks are as predicted."""
-        return self.matched == self.total > 0
 
 
 @dataclass(frozen=True)
@@ -90,8 +63,8 @@ class Row:
         The queue's number, as its name has it; None for other vectors.
     name : str
         The interrupt's name.
-    irq : int
-        Its number.
+    irq : int or None
+        Its number; None where a queue map alone shows the queue.
     kind : str
         ``default``, ``read`` or ``other`` (no queue's).
     affinity : CpuSet or None
@@ -99,7 +72,7 @@ class Row:
     predicted : CpuSet or None
         What `group_cpus_evenly` gives; None where there is nothing to predict.
     effective : CpuSet or None
-        As found.
+        As found, or by counts.
     managed : bool
         Whether it is taken to be managed: the kernel owns its affinity.
     shutdown : bool
@@ -110,12 +83,16 @@ class Row:
         What there is to say of the effective CPU.
     odd : bool
         Whether the effective CPU contradicts what is known of the kernel.
+    counted : CpuSet or None
+        CPUs that have handled it since boot; None: not told.
+    by_counts : bool
+        Whether the effective CPU is the only one that has ever handled it, so probably the one.
     """
 
     device: str
     queue: int | None
     name: str
-    irq: int
+    irq: int | None
     kind: str
     affinity: CpuSet | None
     predicted: CpuSet | None
@@ -125,12 +102,16 @@ class Row:
     why: str = ""
     effective_why: str = ""
     odd: bool = False
+    counted: CpuSet | None = None
+    by_counts: bool = False
 
     @property
     def match(self) -> bool | None:
-        """Whether the mask is as predicted; None if there is nothing to compare."""
-        if self.predicted is None or self.affinity is None:
+        """Whether what is told of the mask is as predicted; None if there is nothing to compare."""
+        if self.predicted is None:
             return None
+        if self.affinity is None:
+            return self.counted <= self.predicted if self.counted else None
         return self.predicted == self.affinity
 
 
@@ -167,200 +148,162 @@ class Judged:
     @property
     def calls_grouping(self) -> bool:
         """Whether its masks come of `group_cpus_evenly`, or of what stood there before it."""
-        return self.verdict in ("follows", "differs", "older kernel")
+        return self.verdict in ("follows", "differs", "older kernel", "cannot be judged")
 
 
 @dataclass(frozen=True)
-class _Hypothesis:
-    """What a device may have asked for: vectors left out in front, then a call a set."""
+class _Case:
+    """A device whose vectors the kernel spreads, and the best guess of what it asked for."""
 
+    found: FoundDevice
     queues: tuple[Vector, ...]
-    numgrps: tuple[int, ...]
-    """Groups that each call asks for; together they may be more than there are queues."""
-    note: str = ""
-    first_number: int | None = None
-    """The number of the first group's queue, where queues' names have numbers to go by."""
+    guess: Guess
+    explanations: tuple[Explanation, ...]
+    evidence: tuple[Evidence, ...]
 
     @property
-    def told(self) -> int:
-        """How many masks there are to explain."""
-        return sum(one.told.affinity is not None for one in self.queues)
+    def revisions(self) -> tuple[str, ...]:
+        return tuple(one.revision for one in self.explanations if one.explains)
 
-    def places(self) -> Iterator[tuple[int, Vector]]:
-        """Give each queue the number of its group, over all calls."""
-        for at, vector in enumerate(self.queues):
-            by_name = self.first_number is not None and vector.queue is not None
-            yield (vector.queue - self.first_number if by_name else at), vector  # type: ignore[operator]
+    @property
+    def by_counts(self) -> bool:
+        return all(one.mask is None for one in self.evidence)
 
 
 class Judge:
     """Decides about one device after another; remembers what revisions give."""
 
-    def __init__(self, loaded: Loaded, topology: Topology, search_offsets: int) -> None:
+    def __init__(
+        self, loaded: Loaded, topology: Topology, search_offsets: int, patience: Patience
+    ) -> None:
         self.loaded = loaded
         self.topology = topology
-        self.search_offsets = search_offsets
         self.version = release_version(loaded.kernel)
         self.expected = expected_revision(loaded.kernel)
-        self.isolated, _ = isolated_cpus(" ".join(loaded.cmdline), topology.possible)
-        self.cache: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+        self.isolated, domain = isolated_cpus(" ".join(loaded.cmdline), topology.possible)
+        # Queue maps leave these out: blk_mq_map_swqueue(), block/blk-mq.c, Linux 6.12.
+        self.unmapped = (loaded.isolated or CpuSet()) | domain
+        self.patience = patience
+        self.explainer = Explainer(topology, search_offsets, patience)
+        self.missing = missing_topology(loaded, self.expected)
+        self.best: dict[object, tuple[Guess, tuple[Explanation, ...]]] = {}
+        self.defaults: dict[int | None, dict[CpuSet, str]] = {}
 
     def judge(self, found: FoundDevice) -> Judged:
         """Decide about a device."""
+        if found.spreads and found.kind == "irqs":
+            # Names of such drivers have numbers of other things, or none: hwirqs have the order.
+            vectors = tuple(replace(one, role="queue") for one in found.vectors)
+            found = replace(found, vectors=vectors)
         queues = found.queues
-        told = [vector for vector in queues or found.vectors if vector.told.affinity is not None]
-        if not told:
+        shown = [one for one in queues or found.vectors if self._evidence(found, one)]
+        if not shown:
             return self._plain(found, "not told", "no affinity is told of its interrupts")
+        if all(one.told.affinity is None for one in shown) and not found.spreads:
+            return self._plain(found, "not told", "counts alone, and it need not be managed")
         if not queues:
             return self._unmanaged(found, "none of them is known to be a queue's")
-        flags = {vector.told.managed for vector in told} - {None}
+        flags = {vector.told.managed for vector in shown} - {None}
         if flags == {False}:
             return self._unmanaged(found, "the kernel says so itself (debugfs)")
-        at_once = self._at_once(found)
+        at_once = spread_at_once(self.loaded, self.topology, found)
         managed = flags == {True} or found.spreads is True or at_once is True
         if not managed and (found.spreads is False or at_once is False):
             return self._unmanaged(found, "")
-        hypothesis, explanations = self._best(found, managed)
-        revisions = tuple(one.revision for one in explanations if one.explains)
-        telling = sum(hypothesis.numgrps) > 1
-        if not managed and not (revisions and telling):
+        case = self._case(found, managed)
+        if not managed and not (case.revisions and sum(case.guess.numgrps) > 1):
             return self._unmanaged(found, "")
         if not managed and (other := other_function(self.topology, found)):
             also = f"{other}; group_cpus_evenly() would give the same masks"
             return self._plain(found, "other function", also)
-        return self._spread(found, hypothesis, explanations, revisions)
+        return self._spread(case, at_once is True)
 
     # --- devices whose vectors the kernel spreads
 
-    def _hypotheses(self, found: FoundDevice, managed: bool) -> Iterator[_Hypothesis]:
-        """Guess what a device asked for, the likeliest first."""
-        queues = tuple(
-            sorted(found.queues, key=lambda one: (one.queue is None, one.queue or 0, one.irq))
-        )
-        count = len(queues)
-        write, poll = (nvme_parameter(self.loaded, f"{kind}_queues") for kind in ("write", "poll"))
-        possible = len(self.topology.possible)
-        first = _first_number(found, possible + write + poll)
-        if first is not None:
-            # Queues whose numbers are missing were not told.
-            count = max((one.queue or 0) + 1 - first for one in queues)
-        guess = partial(_Hypothesis, first_number=first)
-        if found.kind == "nvme":
-            if found.map_kinds:
-                sizes = Counter(found.map_kinds)
-                sets = tuple(sizes[kind] for kind in ("default", "read") if sizes[kind])
-                yield guess(queues, sets, "by the kinds of its queue maps")
-            elif write:
-                known = Device(found.name, "nvme", count + poll, write, poll)
-                sets = tuple(
-                    one.queues for one in known.queue_sets(max(count, possible)) if one.interrupts
-                )
-                yield guess(queues, sets, f"by write_queues={write}")
-        yield guess(queues, (count,))
-        if found.kind == "nvme":
-            for default in range(1, min(count, _MOST_GUESSES)):
-                sets = (default, count - default)
-                yield guess(queues, sets, f"as write_queues={default} would give")
-        elif found.kind == "irqs":
-            for pre in range(1, min(MOST_PRE_VECTORS, count - 1) + 1):
-                note = f"the first {pre} of its vectors are not spread"
-                yield guess(queues[pre:], (count - pre,), note)
-        if not managed:
-            return  # a few single CPUs would fit some number of groups by chance
-        for more in range(count + 1, min(possible, count + _MOST_GUESSES) + 1):
-            note = f"{more} masks were made, these queues have the first {count}"
-            yield guess(queues, (more,), note)
+    def _evidence(self, found: FoundDevice, vector: Vector) -> Evidence:
+        shown = vector.told
+        if shown.affinity is not None:
+            hidden = self.unmapped.mask if found.from_maps else 0
+            return Evidence(shown.affinity.mask, hidden=hidden)
+        return Evidence(None, CpuSet(shown.counts or ()).mask if found.spreads else 0)
 
-    def _best(
-        self, found: FoundDevice, managed: bool
-    ) -> tuple[_Hypothesis, tuple[Explanation, ...]]:
-        """Find what explains most masks; revisions that rotate only for the likeliest guess."""
-        best: tuple[int, _Hypothesis] | None = None
-        first = None
-        for hypothesis in self._hypotheses(found, managed):
-            first = first or hypothesis
-            matched = max(self._explain(hypothesis, name).matched for name in FIXED)
-            if matched == hypothesis.told:
-                return hypothesis, self._explanations(hypothesis)
-            if hypothesis is first:
-                explanations = self._explanations(hypothesis)
-                if any(one.explains for one in explanations):
-                    return hypothesis, explanations
-            if best is None or matched > best[0]:
-                best = matched, hypothesis
-        assert first is not None  # there is always one
-        # Half-right guesses mislead: what the device surely asked for is the better base.
-        return first, self._explanations(first)
+    def _case(self, found: FoundDevice, managed: bool) -> _Case:
+        """Find what explains all masks; revisions that rotate only for the likeliest guess."""
+        if found.kind == "irqs":
+            queues = found.queues
+        else:
+            queues = tuple(
+                sorted(found.queues, key=lambda one: (one.queue is None, one.queue or 0, one.irq))
+            )
+        evidence = tuple(self._evidence(found, one) for one in queues)
+        numbers = tuple(one.queue for one in queues)
+        # Disks of a kind mostly have the same masks.
+        key = found.kind, found.map_kinds, managed, numbers, evidence
+        if key not in self.best:
+            self.best[key] = self._explained(found, queues, managed, evidence)
+        return _Case(found, queues, *self.best[key], evidence)
 
-    def _explanations(self, hypothesis: _Hypothesis) -> tuple[Explanation, ...]:
-        names = FIXED + (ROTATING if self.search_offsets else ())
-        return tuple(self._explain(hypothesis, name) for name in names)
-
-    def _masks(self, revision: str, numgrps: int) -> list[tuple[int, ...]]:
-        """Give the masks as bits, for each value of the counter that is tried."""
-        key = revision, numgrps
-        if key not in self.cache:
-            ticks = REVISIONS[revision].ticks(numgrps)
-            offsets = min(self.search_offsets, max(2, _MOST_MASKS // numgrps)) if ticks else 1
-            self.cache[key] = [
-                group_cpus_evenly(
-                    self.topology, numgrps, revision=revision, spread_offset=offset
-                ).bits
-                for offset in range(offsets)
-            ]
-        return self.cache[key]
-
-    def _explain(self, hypothesis: _Hypothesis, revision: str) -> Explanation:
-        matched = 0
-        offsets: list[tuple[int, ...] | None] = []
-        for numgrps, vectors in self._sets(hypothesis):
-            told = {
-                at: one.told.affinity.mask for at, one in vectors if one.told.affinity is not None
-            }
-            counts = [
-                sum(masks[at] == mask for at, mask in told.items())
-                for masks in self._masks(revision, numgrps)
-            ]
-            matched += max(counts)
-            full = tuple(at for at, count in enumerate(counts) if count == len(told))
-            offsets.append(full if len(counts) > 1 else None)
-        return Explanation(revision, matched, hypothesis.told, tuple(offsets))
-
-    def _sets(self, hypothesis: _Hypothesis) -> Iterator[tuple[int, list[tuple[int, Vector]]]]:
-        """Give each call's groups, and the vectors with the group that each should have."""
-        places = list(hypothesis.places())
-        first = 0
-        for numgrps in hypothesis.numgrps:
-            inside = [(at - first, one) for at, one in places if first <= at < first + numgrps]
-            yield numgrps, inside
-            first += numgrps
-
-    def _predicted(self, hypothesis: _Hypothesis, best: Explanation) -> dict[int, int]:
-        """Give the predicted mask of each interrupt under a revision, at its best offset."""
-        predicted: dict[int, int] = {}
-        for (numgrps, vectors), offsets in zip(self._sets(hypothesis), best.offsets, strict=True):
-            masks = self._masks(best.revision, numgrps)[offsets[0] if offsets else 0]
-            predicted |= {one.irq: masks[at] for at, one in vectors}
-        return predicted
-
-    def _spread(
+    def _explained(
         self,
         found: FoundDevice,
-        hypothesis: _Hypothesis,
-        explanations: tuple[Explanation, ...],
-        revisions: tuple[str, ...],
-    ) -> Judged:
-        """Tell of a device that the kernel spreads whether a revision explains it."""
-        best = self._choose(explanations)
-        predicted = self._predicted(hypothesis, best)
-        kinds = self._kinds(hypothesis) if found.kind == "nvme" else {}
-        verdict, why = self._verdict(found, hypothesis, best, revisions)
-        rows = []
-        for vector in _in_order(found):
-            mask = predicted.get(vector.irq)
-            spread = None if mask is None else CpuSet.from_mask(mask)
-            rows.append(self._row(found, vector, spread, kinds.get(vector.irq, "default")))
-        return Judged(found, verdict, why, revisions, explanations, hypothesis.numgrps, tuple(rows))
+        queues: Sequence[Vector],
+        managed: bool,
+        evidence: Sequence[Evidence],
+    ) -> tuple[Guess, tuple[Explanation, ...]]:
+        by_vector = dict(zip(map(id, queues), evidence, strict=True))
+        first: tuple[Guess, tuple[Explanation, ...]] | None = None
+        for guess in guesses(found, queues, self.loaded, managed):
+            places: list[Place] = [
+                (place, by_vector[id(one)]) for place, one in guess.places(queues)
+            ]
+            if first is None:
+                first = guess, self.explainer.explanations(guess, places)
+                if any(one.explains for one in first[1]):
+                    return first
+            elif not self.patience.left("guessing what devices asked for"):
+                break
+            elif any(self.explainer.fits(guess, places, name) for name in FIXED):
+                return guess, self.explainer.explanations(guess, places)
+        assert first is not None  # there is always one
+        # Half-right guesses mislead: what the device surely asked for is the better base.
+        return first
+
+    def _spread(self, case: _Case, at_once: bool) -> Judged:
+        """Decide of a device that the kernel spreads whether a revision explains it."""
+        best = self._choose(case.explanations)
+        verdict, why = self._verdict(case, best, at_once)
+        predicted: dict[int, CpuSet] = {}
+        kinds: dict[int, str] = {}
+        first = 0
+        places = list(case.guess.places(case.queues))
+        sets = zip(case.guess.numgrps, best.offsets, ("default", "read"), strict=False)
+        for numgrps, offsets, kind in sets:
+            masks = self.explainer.masks(best.revision, numgrps)[offsets[0] if offsets else 0]
+            for place, one in places:
+                if first <= place < first + numgrps:
+                    predicted[one.irq] = CpuSet.from_mask(masks[place - first])
+                    kinds[one.irq] = kind if case.found.kind == "nvme" else "default"
+            first += numgrps
+        if verdict == "cannot be judged":
+            predicted = {}
+        rows = [
+            self._row(case.found, one, predicted.get(one.irq), kinds.get(one.irq, "default"))
+            for one in _in_order(case.found)
+        ]
+        if verdict == "cannot be judged":
+            known = not case.found.from_maps
+            rows = [
+                replace(row, managed=row.managed or (known and row.kind != "other")) for row in rows
+            ]
+        return Judged(
+            case.found,
+            verdict,
+            why,
+            case.revisions,
+            case.explanations,
+            case.guess.numgrps,
+            tuple(rows),
+        )
 
     def _choose(self, explanations: Sequence[Explanation]) -> Explanation:
         """Choose the revision to show: the kernel's own if it explains, else the best."""
@@ -370,61 +313,82 @@ class Judge:
             key=lambda one: (one.matched, one.revision == self.expected, one.revision in FIXED),
         )
 
-    def _kinds(self, hypothesis: _Hypothesis) -> dict[int, str]:
-        kinds: dict[int, str] = {}
-        sets = zip(self._sets(hypothesis), ("default", "read"), strict=False)
-        for (_, vectors), kind in sets:
-            kinds |= {one.irq: kind for _, one in vectors}
-        return kinds
-
-    def _verdict(
-        self,
-        found: FoundDevice,
-        hypothesis: _Hypothesis,
-        best: Explanation,
-        revisions: tuple[str, ...],
-    ) -> tuple[str, str]:
-        total = best.total
-        evidence = ""
-        if self._at_once(found):
-            evidence = "; spread when they were allocated, as the nodes of the interrupts show"
-        note = f"; {hypothesis.note}" if hypothesis.note else ""
-        if hypothesis.told < len(hypothesis.queues):
-            note += "; not all affinities are told"
-        polled = len(found.maps) - sum(hypothesis.numgrps)
-        if found.kind == "nvme" and polled > 0 and nvme_parameter(self.loaded, "poll_queues"):
-            note += f"; {polled} more to be polled, without interrupts"
+    def _verdict(self, case: _Case, best: Explanation, at_once: bool) -> tuple[str, str]:
+        note = self._note(case)
         old = self.version is not None and self.version < (6, 3)
-        release = self.loaded.kernel
-        if revisions:
-            if hypothesis.numgrps == (1,):
-                return "follows", f"one queue: all CPUs, under every revision{evidence}"
-            offset = ""
-            if (of := best.offsets) != (None,) * len(of):
-                shown = " and ".join(offsets_text(one, self.search_offsets) for one in of)
-                offset = f" of {best.revision} with the counter at {shown}"
-            text = f"{total} of {_masks(total)}{offset}{note}"
-            if old:
-                text += f"; kernel {release} deals so in irq_build_affinity_masks()"
-            elif self.expected and self.expected not in revisions:
-                text += f"; but kernel {release} should have {self.expected}"
-            return "follows", text
-        text = f"{best.matched} of {_masks(total)} as in {best.revision}, the closest{note}"
+        what = "counted CPU" if case.by_counts else "mask"
+        if case.revisions:
+            return "follows", self._follows(case, best, note, at_once)
+        text = f"{best.matched} of {counted(best.total, what)} as in {best.revision}, the closest"
         if not best.matched:
-            text = f"none of {_masks(total)} as in any revision{note}"
+            text = f"none of {counted(best.total, what)} as in any revision"
+        text += note
+        if self.missing:
+            usual = self._with_usual_siblings(case)
+            return "cannot be judged", f"{self.missing}{usual}"
         if old:
+            release = self.loaded.kernel
             return "older kernel", f"{release} has no group_cpus_evenly() (6.3 on); {text}"
-        return "differs", f"{text}; {self._partition(hypothesis)}"
+        if case.by_counts:
+            return "cannot be judged", f"no masks are known; {text}, by counts"
+        return "differs", f"{text}; {self._partition(case)}"
 
-    def _partition(self, hypothesis: _Hypothesis) -> str:
-        """Tell whether the masks could be anybody's even grouping."""
-        masks = [one.told.affinity or CpuSet() for one in hypothesis.queues]
-        twice = Counter(cpu for mask in masks for cpu in mask)
-        shared = CpuSet(cpu for cpu, count in twice.items() if count > 1)
-        left = self.topology.possible - CpuSet(twice)
-        if sum(hypothesis.numgrps) > hypothesis.told:
+    def _note(self, case: _Case) -> str:
+        note = f"; {case.guess.note}" if case.guess.note else ""
+        if any(one.mask is None for one in case.evidence) and not case.by_counts:
+            note += "; not all affinities are told"
+        polled = len(case.found.maps) - sum(case.guess.numgrps)
+        is_nvme = case.found.kind == "nvme"
+        if is_nvme and polled > 0 and nvme_parameter(self.loaded, "poll_queues"):
+            note += f"; {polled} more to be polled, without interrupts"
+        return note
+
+    def _follows(self, case: _Case, best: Explanation, note: str, at_once: bool) -> str:
+        if case.guess.numgrps == (1,):
+            evidence = "; spread when they were allocated, as the nodes of the interrupts show"
+            return f"one queue: all CPUs, under every revision{evidence if at_once else ''}"
+        offset = ""
+        if (of := best.offsets) != (None,) * len(of):
+            shown = " and ".join(offsets_text(one, best.tried) for one in of)
+            offset = f" of {best.revision} with the counter at {shown}"
+        text = f"{best.total} of {counted(best.total, 'mask')}{offset}{note}"
+        if case.by_counts:
+            silent = sum(not one for one in case.evidence)
+            text = f"{best.total} of {counted(best.total, 'queue')} by counts{offset}{note}"
+            text += f"; {silent} never counted" if silent else ""
+        elif case.found.from_maps:
+            text += ", by queue maps, which are made of them"
+        release = self.loaded.kernel
+        if self.version is not None and self.version < (6, 3):
+            text += f"; kernel {release} deals so in irq_build_affinity_masks()"
+        elif self.expected and self.expected not in case.revisions:
+            text += f"; but kernel {release} should have {self.expected}"
+        return text
+
+    def _with_usual_siblings(self, case: _Case) -> str:
+        """Say what the siblings that are usual would explain, where they are not known."""
+        for words, topology in with_usual_siblings(self.loaded):
+            explainer = Explainer(topology, 0, self.patience)
+            places = [
+                (place, self._evidence(case.found, one))
+                for place, one in case.guess.places(case.queues)
+            ]
+            names = [name for name in FIXED if explainer.fits(case.guess, places, name)]
+            if names:
+                return f"; with siblings {words}, as is usual, it follows {', '.join(names)}"
+        return ""
+
+    def _partition(self, case: _Case) -> str:
+        """Say whether the masks could be anybody's even grouping."""
+        shared = every = CpuSet()
+        for one in case.queues[case.guess.skipped :]:
+            mask = one.told.affinity or CpuSet()
+            shared |= every & mask
+            every |= mask
+        left = self.topology.possible - every
+        if sum(case.guess.numgrps) > len([one for one in case.evidence if one.mask is not None]):
             left = CpuSet()  # they may be in masks that were not told
-        if len(hypothesis.numgrps) == 1 and (shared or left):
+        if len(case.guess.numgrps) == 1 and (shared or left):
             parts = [f"CPUs {shared} are in several masks"] if shared else []
             parts += [f"CPUs {left} are in none"] if left else []
             return " and ".join(parts) + ", so this is no grouping of these CPUs"
@@ -435,43 +399,14 @@ class Judge:
 
     # --- devices whose vectors the kernel does not spread
 
-    def _at_once(self, found: FoundDevice) -> bool | None:
-        """Tell whether vectors were spread when they were allocated, by the nodes they are of.
-
-        An interrupt that is spread is of the node of its mask's first CPU, any other one of its
-        device's (``alloc_descs()``, kernel/irq/irqdesc.c, Linux 6.12).
-        """
-        told = [one.told for one in found.queues]
-        if not self.loaded.devices or any(one.affinity is None for one in told):
-            return None
-        nodes = {one.node for one in told}
-        first = [next(iter(one.affinity or ()), -1) for one in told]
-        homes = [self.topology.node_of(cpu) for cpu in first if cpu in self.topology.possible]
-        if nodes != {found.node} and [one.node for one in told] == homes:
-            return True
-        return False if nodes == {found.node} and set(homes) != nodes else None
-
-    def _defaults(self, found: FoundDevice) -> dict[CpuSet, str]:
-        """List the affinities that an interrupt gets if nobody spreads or moves it."""
-        topology = self.topology
-        defaults = {topology.online: "all online CPUs", topology.possible: "all CPUs"}
-        for node, cpus in topology.nodes.items():
-            if (here := cpus & topology.online) and here not in defaults:
-                whose = "the device's node" if node == found.node else "node"
-                defaults[here] = f"the online CPUs of {whose} {node}"
-                defaults.setdefault(cpus, f"the CPUs of {whose} {node}")
-        for flag in self.loaded.cmdline:
-            name, _, value = flag.partition("=")
-            if name == "irqaffinity":
-                try:
-                    defaults[CpuSet(value) & topology.online] = f"the default of {flag}"
-                except CpuListError:
-                    continue  # the kernel ignores it too
-        return defaults
+    def _defaults(self, node: int | None) -> dict[CpuSet, str]:
+        if node not in self.defaults:
+            self.defaults[node] = default_affinities(self.loaded, self.topology, node)
+        return self.defaults[node]
 
     def _unmanaged(self, found: FoundDevice, evidence: str) -> Judged:
-        """Tell who set the affinities of a device that the kernel does not spread."""
-        defaults = self._defaults(found)
+        """Say who set the affinities of a device that the kernel does not spread."""
+        defaults = self._defaults(found.node)
         vectors = found.queues or found.vectors
         masks = [one.told.affinity for one in vectors if one.told.affinity is not None]
         what = "queues" if found.queues else "interrupts"
@@ -492,7 +427,7 @@ class Judge:
         return self._plain(found, "moved", f"{why}: {who}{evidence}")
 
     def _plain(self, found: FoundDevice, verdict: str, why: str) -> Judged:
-        defaults = self._defaults(found)
+        defaults = self._defaults(found.node)
         rows = []
         for vector in _in_order(found):
             row = self._row(found, vector, None, "default")
@@ -505,51 +440,50 @@ class Judge:
         return Judged(found, verdict, why, (), (), (), tuple(rows))
 
     def _row(self, found: FoundDevice, vector: Vector, predicted: CpuSet | None, kind: str) -> Row:
-        told = vector.told
+        shown = vector.told
         is_queue = vector.role == "queue"
-        managed = told.managed if told.managed is not None else predicted is not None
+        managed = shown.managed if shown.managed is not None else predicted is not None
+        managed = managed and not found.from_maps
+        handled = None if shown.counts is None else CpuSet(shown.counts)
+        # The effective CPU of a managed interrupt stays what it is, so the only one is it.
+        by_counts = managed and shown.effective is None and handled is not None
+        by_counts = by_counts and handled is not None and len(handled) == 1
         row = Row(
             found.name,
             vector.queue if is_queue else None,
             vector.name,
-            vector.irq,
+            None if found.from_maps else vector.irq,
             kind if is_queue else "other",
-            told.affinity,
+            shown.affinity,
             predicted,
-            told.effective,
+            handled if by_counts else shown.effective,
             managed,
-            told.shutdown is True,
+            shown.shutdown is True,
+            counted=handled,
+            by_counts=by_counts,
         )
         if row.match is False:
-            return replace(row, why="another mask than predicted")
-        if predicted is None and is_queue and told.affinity is not None:
-            return replace(row, why=self._defaults(found).get(told.affinity, ""))
+            what = "mask than predicted" if row.affinity is not None else "CPU than predicted"
+            return replace(row, why=f"another {what}")
+        if predicted is None and is_queue and shown.affinity is not None:
+            return replace(row, why=self._defaults(found.node).get(shown.affinity, ""))
         if predicted is None and not is_queue:
             return replace(row, why="not a queue's, so not managed" if not managed else "")
         return row
 
 
-def _in_order(found: FoundDevice) -> list[Vector]:
+def _in_order(found: FoundDevice) -> Iterator[Vector]:
     """Put a device's vectors in the order of a listing: others first, then queue by queue."""
-    return sorted(found.vectors, key=lambda one: (one.role == "queue", one.queue or 0, one.irq))
-
-
-def _first_number(found: FoundDevice, most: int) -> int | None:
-    """Tell at which number a driver's queues begin, if all have distinct and likely ones."""
-    first = {"nvme": 1, "virtio": 0}.get(found.kind)
-    numbers = {one.queue for one in found.queues}
-    if first is None or None in numbers or len(numbers) < len(found.queues):
-        return None
-    fits = all(first <= number < first + most for number in numbers if number is not None)
-    return first if fits else None
-
-
-def _masks(count: int) -> str:
-    return "1 mask" if count == 1 else f"{count} masks"
+    if found.kind == "irqs" and found.spreads:
+        yield from found.vectors
+    else:
+        yield from sorted(
+            found.vectors, key=lambda one: (one.role == "queue", one.queue or 0, one.irq)
+        )
 
 
 def expected_revision(release: str | None) -> str | None:
-    """Name the revision of a kernel release; None if it is not told, or has none known here."""
+    """Return the revision of a kernel release; None if it is not told, or has none known here."""
     try:
         return revision_of_release(release or "").name
     except RequestError:

@@ -86,7 +86,7 @@ def _device_lines(comparison: "Comparison") -> Iterator[str]:
         yield ""
         yield f"Revisions that rotate, counter 0-{comparison.offsets_tried - 1}:"
         for one in rotating:
-            for names, text in _rotations(one, comparison.offsets_tried):
+            for names, text in _rotations(one):
                 yield from fold(f"{one.found.name:<{width}}  {names}: {text}", width + 4)
     if comparison.others:
         yield ""
@@ -96,13 +96,14 @@ def _device_lines(comparison: "Comparison") -> Iterator[str]:
         )
 
 
-def _rotations(judged: Judged, tried: int) -> Iterator[tuple[str, str]]:
-    """Tell which counters explain a device, revisions that say the same together."""
+def _rotations(judged: Judged) -> Iterator[tuple[str, str]]:
+    """Say which counters explain a device, revisions that say the same together."""
     said: dict[str, list[str]] = {}
     for one in judged.explanations:
         if one.revision in ROTATING:
             if one.explains:
-                text = "explained by " + " and ".join(offsets_text(of, tried) for of in one.offsets)
+                shown = (offsets_text(of, one.tried) for of in one.offsets)
+                text = "explained by " + " and ".join(shown)
             elif set(judged.revisions) & set(FIXED):
                 continue
             else:

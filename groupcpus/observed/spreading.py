@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Other functions of the kernel that spread interrupts, recognised by their results."""
+"""Who else sets affinities: defaults, and other functions of the kernel by their results."""
 
 import re
 from collections.abc import Sequence
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irq_setup import cpumask_local_spread, irq_setup
 from groupcpus.engine.topology import Topology
+from groupcpus.errors import CpuListError
+from groupcpus.sources import Loaded
 from groupcpus.sources.found import FoundDevice, Vector
 
-__all__ = ["MOST_PRE_VECTORS", "other_function"]
+__all__ = ["default_affinities", "other_function", "spread_at_once"]
 
 # Vectors before those that are spread: configuration, admin queue, low-latency queues.
 MOST_PRE_VECTORS = 8
@@ -17,8 +19,43 @@ MOST_PRE_VECTORS = 8
 _Masks = Sequence[CpuSet | None]
 
 
+def default_affinities(loaded: Loaded, topology: Topology, node: int | None) -> dict[CpuSet, str]:
+    """List the affinities that an interrupt has, of a node's device, if nobody sets another."""
+    defaults = {topology.online: "all online CPUs", topology.possible: "all CPUs"}
+    for one, cpus in topology.nodes.items():
+        if (here := cpus & topology.online) and here not in defaults:
+            whose = "the device's node" if one == node else "node"
+            defaults[here] = f"the online CPUs of {whose} {one}"
+            defaults.setdefault(cpus, f"the CPUs of {whose} {one}")
+    for flag in loaded.cmdline:
+        name, _, value = flag.partition("=")
+        if name == "irqaffinity":
+            try:
+                defaults[CpuSet(value) & topology.online] = f"the default of {flag}"
+            except CpuListError:
+                continue  # the kernel ignores it too
+    return defaults
+
+
+def spread_at_once(loaded: Loaded, topology: Topology, found: FoundDevice) -> bool | None:
+    """Return whether vectors were spread when they were allocated, by the nodes they are of.
+
+    An interrupt that is spread is of the node of its mask's first CPU, any other one of its
+    device's (``alloc_descs()``, kernel/irq/irqdesc.c, Linux 6.12).  None: nothing shows it.
+    """
+    shown = [one.told for one in found.queues]
+    if not loaded.devices or any(one.affinity is None for one in shown):
+        return None
+    nodes = {one.node for one in shown}
+    first = [one.affinity.first for one in shown if one.affinity]
+    homes = [topology.node_of(cpu) for cpu in first if cpu is not None and cpu in topology.possible]
+    if nodes != {found.node} and [one.node for one in shown] == homes:
+        return True
+    return False if nodes == {found.node} and set(homes) != nodes else None
+
+
 def other_function(topology: Topology, found: FoundDevice) -> str | None:
-    """Name the function whose result a device's affinities are; None if none is known."""
+    """Return the function whose result a device's affinities are; None if none is known."""
     queues = sorted(found.queues, key=lambda one: (one.queue or 0, one.irq))
     masks = [one.told.affinity for one in queues]
     if not masks:

@@ -18,6 +18,7 @@ __all__ = [
     "FoundDevice",
     "Vector",
     "find_devices",
+    "find_mapped",
     "irqchip_of",
     "natural",
     "nvme_parameter",
@@ -95,6 +96,8 @@ class FoundDevice:
         The CPUs of each hardware queue of its first disk.
     map_kinds : tuple of str
         Of each, "default", "read" or "poll", where a source tells.
+    from_maps : bool
+        Whether its queue maps alone show it; they are made of the masks.
     """
 
     name: str
@@ -107,6 +110,7 @@ class FoundDevice:
     queue_count: int | None = None
     maps: tuple[CpuSet, ...] = ()
     map_kinds: tuple[str, ...] = ()
+    from_maps: bool = False
 
     @property
     def queues(self) -> tuple[Vector, ...]:
@@ -266,6 +270,51 @@ def _maps(name: str, slot: str | None, loaded: Loaded) -> list[tuple[int, CpuSet
             kinds = loaded.queue_kinds.get(disk, {})
             return [(queue, queues[queue], kinds.get(queue)) for queue in sorted(queues)]
     return []
+
+
+def find_mapped(loaded: Loaded, devices: Iterable[FoundDevice]) -> list[FoundDevice]:
+    r"""Find the devices that show by their queue maps alone, a disk of each.
+
+    Examples
+    --------
+    >>> from groupcpus.sources import load
+    >>> maps = "/sys/block/sdb/mq/0/cpu_list:0-1\n/sys/block/sdb/mq/1/cpu_list:2-3\n"
+    >>> (disk,) = find_mapped(load(maps), ())
+    >>> disk.name, [str(vector.told.affinity) for vector in disk.vectors]
+    ('sdb', ['0-1', '2-3'])
+    """
+    shown = {device.name for device in devices}
+    slots = {device.slot for device in devices} - {None}
+    mapped: list[FoundDevice] = []
+    for disk in sorted(loaded.queue_maps, key=natural):
+        nvme = re.fullmatch("(nvme[0-9]{1,6})(?:c[0-9]+)?n[0-9]+", disk, re.ASCII)
+        name = nvme[1] if nvme else disk
+        slot = loaded.disk_slots.get(disk)
+        if name in shown or slot in slots or re.fullmatch("(?:loop|ram|zram|dm-)[0-9]+", disk):
+            continue
+        kinds = loaded.queue_kinds.get(disk, {})
+        queues = [queue for queue in sorted(loaded.queue_maps[disk]) if kinds.get(queue) != "poll"]
+        vectors = tuple(
+            Vector(
+                queue,
+                f"{disk} queue {queue}",
+                "queue",
+                queue + bool(nvme),
+                Interrupt(queue, affinity=loaded.queue_maps[disk][queue]),
+            )
+            for queue in queues
+        )
+        shown.add(name)
+        slots |= {slot} - {None}
+        map_kinds = tuple(kinds[queue] for queue in queues if queue in kinds)
+        kind = "nvme" if nvme else "irqs"
+        maps = tuple(loaded.queue_maps[disk][queue] for queue in queues)
+        mapped.append(
+            FoundDevice(
+                valid_name(name), kind, True, vectors, slot, None, None, None, maps, map_kinds, True
+            )
+        )
+    return mapped
 
 
 def natural(name: str) -> list[tuple[int, str]]:

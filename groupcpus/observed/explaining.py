@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a device may have asked `group_cpus_evenly` for, and which revisions explain what it got."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.revisions import REVISIONS
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.devices import Device
+from groupcpus.observed.patience import Patience
+from groupcpus.sources import Loaded
+from groupcpus.sources.found import FoundDevice, Vector, nvme_parameter
+
+__all__ = ["FIXED", "ROTATING", "Evidence", "Explainer", "Explanation", "Guess", "guesses"]
+
+FIXED = tuple(name for name, revision in REVISIONS.items() if not revision.ticks(2))
+ROTATING = tuple(name for name in REVISIONS if name not in FIXED)
+
+# Bounds for what is guessed and kept, whatever a source says.
+MOST_GUESSES = 512
+MOST_MASKS = 500_000
+# Vectors before those that are spread: admin queue, events, ...; hisi_sas_v3_hw has 16.
+MOST_PRE_VECTORS = 16
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a source says of the mask of a queue, as bits.
+
+    Attributes
+    ----------
+    mask : int or None
+        The mask; None: not told.
+    counted : int
+        CPUs that have handled the interrupt: they are in the mask.
+    hidden : int
+        CPUs that the source may leave out: queue maps leave out isolated ones (from 6.10 on).
+    """
+
+    mask: int | None
+    counted: int = 0
+    hidden: int = 0
+
+    def __bool__(self) -> bool:
+        return self.mask is not None or self.counted > 0
+
+    def fits(self, mask: int) -> bool:
+        """Return whether a queue with this mask can look like that."""
+        if self.mask is None:
+            return not self.counted & ~mask
+        return self.mask in (mask, mask & ~self.hidden)
+
+
+Place = tuple[int, Evidence]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How well a revision explains the masks of a device.
+
+    Attributes
+    ----------
+    revision : str
+        Its name.
+    matched, total : int
+        Masks that are as predicted, and all of which something is told.
+    offsets : tuple of (tuple of int, or None)
+        For each call: the values of the counter that give its masks, of those tried; None where
+        the revision has none.
+    tried : int
+        Values of the counter that were tried, from 0.
+    """
+
+    revision: str
+    matched: int
+    total: int
+    offsets: tuple[tuple[int, ...] | None, ...]
+    tried: int = 0
+
+    @property
+    def explains(self) -> bool:
+        """Whether all masks are as predicted."""
+        return self.matched == self.total > 0
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a device may have asked for: vectors left out in front, then a call a set.
+
+    Attributes
+    ----------
+    numgrps : tuple of int
+        Groups that each call asks for; together they may be more than there are queues.
+    skipped : int
+        Vectors in front that are not spread.
+    note : str
+        Why this was guessed.
+    first_number : int or None
+        The number of the first group's queue, where queues' names have numbers to go by.
+    """
+
+    numgrps: tuple[int, ...]
+    skipped: int = 0
+    note: str = ""
+    first_number: int | None = None
+
+    def places(self, queues: Sequence[Vector]) -> Iterator[tuple[int, Vector]]:
+        """Give each queue the number of its group, over all calls."""
+        for index, vector in enumerate(queues[self.skipped :]):
+            if self.first_number is not None and vector.queue is not None:
+                yield vector.queue - self.first_number, vector
+            else:
+                yield index, vector
+
+    def sets(self, places: Sequence[Place]) -> Iterator[tuple[int, list[Place]]]:
+        """Give each call's groups, and what is told of them, numbered within the call."""
+        first = 0
+        for numgrps in self.numgrps:
+            inside = [
+                (place - first, told) for place, told in places if first <= place < first + numgrps
+            ]
+            yield numgrps, inside
+            first += numgrps
+
+
+class Explainer:
+    """Holds what is told of a device's masks against revisions; remembers what these give."""
+
+    def __init__(self, topology: Topology, search_offsets: int, patience: Patience) -> None:
+        self.topology = topology
+        self.search_offsets = search_offsets
+        self.patience = patience
+        self.cache: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+
+    def masks(self, revision: str, numgrps: int) -> list[tuple[int, ...]]:
+        """Return the masks as bits, for each value of the counter that is tried."""
+        key = revision, numgrps
+        if key not in self.cache:
+            found = []
+            for offset in range(self._offsets(revision, numgrps)):
+                # Two at least: a revision that rotates is known by them.
+                if offset > 1 and not self.patience.left("trying counters"):
+                    break
+                grouping = group_cpus_evenly(
+                    self.topology, numgrps, revision=revision, spread_offset=offset
+                )
+                found.append(grouping.bits)
+            self.cache[key] = found
+        return self.cache[key]
+
+    def _offsets(self, revision: str, numgrps: int) -> int:
+        if not REVISIONS[revision].ticks(numgrps):
+            return 1
+        return min(self.search_offsets, max(2, MOST_MASKS // numgrps))
+
+    def fits(self, guess: Guess, places: Sequence[Place], revision: str) -> bool:
+        """Return whether a revision that does not rotate gives all that is told."""
+        return all(
+            told.fits(self.masks(revision, numgrps)[0][place])
+            for numgrps, inside in guess.sets(places)
+            for place, told in inside
+        )
+
+    def explain(self, guess: Guess, places: Sequence[Place], revision: str) -> Explanation:
+        """Count what a revision explains, at the counter that explains most."""
+        matched = tried = 0
+        offsets: list[tuple[int, ...] | None] = []
+        for numgrps, inside in guess.sets(places):
+            told = [(place, evidence) for place, evidence in inside if evidence]
+            counts = [
+                sum(evidence.fits(masks[place]) for place, evidence in told)
+                for masks in self.masks(revision, numgrps)
+            ]
+            matched += max(counts)
+            full = tuple(at for at, count in enumerate(counts) if count == len(told))
+            offsets.append(full if len(counts) > 1 else None)
+            tried = max(tried, len(counts))
+        total = sum(bool(evidence) for _, evidence in places)
+        return Explanation(revision, matched, total, tuple(offsets), tried)
+
+    def explanations(self, guess: Guess, places: Sequence[Place]) -> tuple[Explanation, ...]:
+        """Return what each revision explains of a guess."""
+        names = FIXED + (ROTATING if self.search_offsets else ())
+        return tuple(self.explain(guess, places, name) for name in names)
+
+
+def guesses(
+    found: FoundDevice, queues: Sequence[Vector], loaded: Loaded, managed: bool
+) -> Iterator[Guess]:
+    """Guess what a device asked for, the likeliest first."""
+    assert loaded.topology is not None  # compare() checks
+    possible = len(loaded.topology.possible)
+    write, poll = (nvme_parameter(loaded, f"{kind}_queues") for kind in ("write", "poll"))
+    first = _first_number(found.kind, queues, possible + write + poll)
+    count = len(queues)
+    if first is not None:
+        # Queues whose numbers are missing were not told.
+        count = max((one.queue or 0) + 1 - first for one in queues)
+    if found.kind == "nvme":
+        if found.map_kinds:
+            sizes = Counter(found.map_kinds)
+            sets = tuple(sizes[kind] for kind in ("default", "read") if sizes[kind])
+            yield Guess(sets, 0, "by the kinds of its queue maps", first)
+        elif write:
+            known = Device("nvme", "nvme", count + poll, write, poll)
+            sets = tuple(
+                one.queues for one in known.queue_sets(max(count, possible)) if one.interrupts
+            )
+            yield Guess(sets, 0, f"by write_queues={write}", first)
+    yield Guess((count,), 0, "", first)
+    if found.kind == "nvme":
+        for default in _splits(queues, count, loaded.topology.possible.mask):
+            note = f"as write_queues={default} would give"
+            yield Guess((default, count - default), 0, note, first)
+    elif found.kind == "irqs":
+        for pre in range(1, min(MOST_PRE_VECTORS, count - 1) + 1):
+            note = f"the first {pre} of its vectors are not spread"
+            yield Guess((count - pre,), pre, note)
+    if not managed:
+        return  # a few single CPUs would fit some number of groups by chance
+    for more in range(count + 1, min(possible, count + MOST_GUESSES) + 1):
+        note = f"{more} masks were made, these queues have the first {count}"
+        yield Guess((more,), 0, note, first)
+
+
+def _splits(queues: Sequence[Vector], count: int, possible: int) -> Iterator[int]:
+    """Guess after how many queues a second set begins: the first one's masks have every CPU."""
+    masks = [one.told.affinity for one in queues]
+    known = [mask.mask for mask in masks if mask is not None]
+    if len(known) < count:
+        yield from range(1, min(count, MOST_GUESSES))
+        return
+    covered = 0
+    for at, mask in enumerate(known[:-1], start=1):
+        if covered & mask:
+            return
+        covered |= mask
+        if covered == possible:
+            yield at
+
+
+def _first_number(kind: str, queues: Sequence[Vector], most: int) -> int | None:
+    """Return at which number a driver's queues begin, if all have distinct and likely ones."""
+    first = {"nvme": 1, "virtio": 0}.get(kind)
+    numbers = {one.queue for one in queues}
+    if first is None or None in numbers or len(numbers) < len(queues):
+        return None
+    fits = all(first <= number < first + most for number in numbers if number is not None)
+    return first if fits else None
