@@ -22,6 +22,7 @@ from groupcpus.observed import judging
 from groupcpus.observed.compare import compare
 from groupcpus.observed.judging import VERDICTS
 from groupcpus.observed.patience import Patience
+from groupcpus.observed.problem import find_problem
 from groupcpus.observed.recordings import load_recording, recording_names
 from groupcpus.observed.report import WIDTH, comparison_text
 from groupcpus.observed.what_if import as_found, machine_from_capture, what_if
@@ -748,6 +749,188 @@ def test_whatever_was_captured_ends_in_a_comparison_or_an_error_of_ours(document
     assert max(map(len, comparison_text(comparison).splitlines())) <= WIDTH
     total = sum(row.managed and row.effective_why[:4] != "shut" for row in comparison.rows)
     assert sum(comparison.loads.values()) <= total
+
+
+# --- is there a problem?
+
+
+def test_six_disks_whose_interrupts_pile_up_have_something_to_gain():
+    comparison = compared(of_recording(load_recording("x86-96cpu-2nodes-smt2-6x62-7.3")))
+    problem = find_problem(comparison)
+    assert problem is not None
+    assert (problem.found.greatest, problem.best, problem.own) == (6, 4, "cluster")
+    assert (problem.found.single, problem.found.single_cpus) == (168, 28)
+    assert problem.what_if["cluster"].greatest == 6
+    assert problem.what_if["rotate-v2"].greatest == 4
+    assert "rotate-v2" in problem.better
+    assert "cluster" not in problem.better
+    assert len(problem.crowded) == 28
+    for cpu, names in problem.crowded:
+        rows = [row for row in comparison.rows if row.effective == CpuSet([cpu]) and row.managed]
+        assert sorted(names) == sorted(row.name for row in rows)
+        assert len(names) == 6
+    text = comparison_text(comparison)
+    assert "Something to gain: the most loaded CPU has 6 managed interrupts" in text
+    assert "nvme0 ... nvme5 (6)" in text
+    assert text.count("62 of 62 masks") == 1
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_nothing_to_gain_where_no_grouping_is_better():
+    comparison = compared(with_nvme(TWO_NODES, masks_of(TWO_NODES, 5)))
+    problem = find_problem(comparison)
+    assert problem is not None
+    assert problem.better == ()
+    assert problem.verdict == (
+        "Nothing to gain: the most loaded CPU has 1 managed interrupt, and no grouping gets below "
+        "1."
+    )
+    assert problem.verdict in comparison_text(comparison).replace("\n    ", " ")
+
+
+def test_without_managed_interrupts_there_is_nothing_to_say():
+    assert find_problem(compared(with_net(TWO_NODES, [CpuSet("0-15")] * 4))) is None
+
+
+def test_effective_cpus_that_are_not_known_are_no_load():
+    document = with_nvme(TWO_NODES, masks_of(TWO_NODES, 5))
+    for interrupt in document["interrupts"]:
+        interrupt["effective"] = None
+    problem = find_problem(compared(document))
+    assert problem is not None
+    assert problem.verdict.startswith("Not known: ")
+    assert problem.what_if["cluster"].greatest == 1
+
+
+# --- counts, queue maps, incomplete sources
+
+
+def interrupts_text(cpus, lines):
+    """Give /proc/interrupts: lines are (irq, chip, hwirq, name, {cpu: count})."""
+    header = "".join(f"{f'CPU{cpu}':>11}" for cpu in range(cpus))
+    rows = [f"     {header}"]
+    for irq, chip, hwirq, name, counts in lines:
+        numbers = "".join(f"{counts.get(cpu, 0):>11}" for cpu in range(cpus))
+        rows.append(f"{irq:>4}:{numbers}  {chip}  {hwirq}-edge  {name}")
+    return "\n".join(rows) + "\n"
+
+
+def counted_disk(topology, revision, *, silent=(), wrong=None):
+    masks = masks_of(topology, len(topology.possible), revision)
+    lines = [(30, "PCI-MSIX-0000:01:00.0", 0, "nvme0q0", {0: 9})]
+    for queue, mask in enumerate(masks, start=1):
+        cpu = wrong if queue == 1 and wrong is not None else mask.first
+        counts = {} if queue in silent else {cpu: 100 + queue}
+        lines.append((30 + queue, "PCI-MSIX-0000:01:00.0", queue, f"nvme0q{queue}", counts))
+    return interrupts_text(len(topology.possible), lines)
+
+
+def test_counts_name_the_effective_cpu_and_the_revision():
+    shape = SHAPES["16cpu-2nodes-siblings-at-stride-8"]
+    machine = grep(sysfs(shape))
+    topology = load(machine, arch="x86_64").topology
+    assert topology is not None
+    numa = set(masks_of(topology, 16, "numa"))
+    assert all(len(mask) == 1 for mask in numa)
+    for revision in ("numa", "cluster"):
+        text = counted_disk(topology, revision, silent=(3, 5))
+        (disk,) = compare(load(machine, text, arch="x86_64")).devices
+        assert disk.verdict == "follows"
+        assert revision in disk.revisions
+        assert "14 of 14 queues by counts" in disk.why
+        assert "2 never counted" in disk.why
+        rows = [row for row in disk.rows if row.queue is not None]
+        assert [row.by_counts for row in rows].count(False) == 2
+        for row in rows:
+            assert row.effective in (row.predicted, None)
+    if masks_of(topology, 16, "numa") != masks_of(topology, 16, "cluster"):
+        text = counted_disk(topology, "numa")
+        (disk,) = compare(load(machine, text, arch="x86_64")).devices
+        assert "cluster" not in disk.revisions
+
+
+def test_counts_on_another_cpu_than_predicted_are_no_firm_difference():
+    shape = SHAPES["16cpu-2nodes-siblings-at-stride-8"]
+    machine = grep(sysfs(shape))
+    topology = load(machine, arch="x86_64").topology
+    assert topology is not None
+    wrong = masks_of(topology, 16, "numa")[1].first
+    text = counted_disk(topology, "numa", wrong=wrong)
+    (disk,) = compare(load(machine, text, arch="x86_64")).devices
+    assert disk.verdict == "cannot be judged"
+    assert "15 of 16 counted CPUs" in disk.why
+
+
+def test_nothing_differs_where_siblings_are_not_known():
+    shape = SHAPES["16cpu-2nodes-siblings-at-stride-8"]
+    topology = load(grep(sysfs(shape)), arch="x86_64").topology
+    assert topology is not None
+    nodes = "".join(f"NUMA node{node} CPU(s): {cpus}\n" for node, cpus in topology.nodes.items())
+    plain = f"CPU(s): 16\nThread(s) per core: 2\n{nodes}"
+    masks = masks_of(topology, 5, "numa")
+    lines = [
+        f"irq {30 + at} affinity {mask} effective {mask.first} nvme0q{at + 1}\n"
+        for at, mask in enumerate(masks)
+    ]
+    (disk,) = compare(load(plain, "".join(lines), arch="x86_64")).devices
+    assert disk.verdict == "cannot be judged"
+    assert "siblings" in disk.why
+    assert "with siblings 0,8 and so on, as is usual, it follows numa" in disk.why
+    assert [row.predicted for row in disk.rows] == [None] * 5
+    assert all(row.managed for row in disk.rows)
+
+
+def test_queue_maps_alone_are_judged():
+    masks = masks_of(TWO_NODES, 6)
+    maps = "".join(f"/sys/block/sdb/mq/{at}/cpu_list:{mask}\n" for at, mask in enumerate(masks))
+    comparison = compare(load(json.dumps(capture(TWO_NODES, kernel="7.0.1")), maps))
+    (disk,) = comparison.devices
+    assert (disk.found.name, disk.verdict) == ("sdb", "follows")
+    assert disk.why == "6 of 6 masks, by queue maps, which are made of them"
+    assert not any(row.managed for row in disk.rows)
+    assert {row.irq for row in disk.rows} == {None}
+
+
+def test_isolated_cpus_may_be_missing_in_queue_maps():
+    masks = masks_of(TWO_NODES, 4)
+    isolated = CpuSet("2-3")
+    document = capture(TWO_NODES, kernel="7.0.1", cmdline=["isolcpus=managed_irq,domain,2-3"])
+    for hidden in (isolated, CpuSet()):
+        maps = "".join(
+            f"/sys/block/nvme0n1/mq/{at}/cpu_list:{mask - hidden}\n"
+            for at, mask in enumerate(masks)
+        )
+        (disk,) = compare(load(json.dumps(document), maps)).devices
+        assert disk.verdict == "follows"
+
+
+@pytest.mark.parametrize("names", ["smartpqi", "hisi_sas_v3_hw cq", "qla2xxx7_qpair{}"])
+def test_drivers_whose_names_have_no_queue_numbers_follow_by_hwirq(names):
+    masks = masks_of(TWO_NODES, 6)
+    driver = names.split()[0].split("7_")[0]
+    for front in (0, 2):
+        vectors = [(f"{driver}0:default{at}", CpuSet("0-15"), 0) for at in range(front)]
+        vectors += [(names.format(at), mask, mask.first) for at, mask in enumerate(masks)]
+        document = add_device(
+            capture(TWO_NODES, kernel="7.3.0"), "card", SLOT, vectors, driver=driver
+        )
+        judged = the_only(document)
+        assert judged.verdict == "follows"
+        assert [row.affinity for row in judged.rows if row.predicted] == masks
+        assert judged.numgrps == (6,)
+
+
+def test_an_empty_effective_affinity_is_no_contradiction():
+    masks = masks_of(TWO_NODES, 4)
+    effective = make_irqchip("x86", TWO_NODES).assign(masks)
+    document = with_nvme(TWO_NODES, masks, effective)
+    document["interrupts"][2]["effective"] = ""
+    comparison = compared(document)
+    row = comparison["nvme0"].rows[2]
+    assert not row.odd
+    assert row.effective_why == "none: nobody has requested it, or it is shut down"
+    assert comparison.order is not None
+    assert comparison.order.found
 
 
 # --- bounds

@@ -2,12 +2,14 @@
 """``compare``: a machine's interrupts against what is predicted."""
 
 import argparse
+from dataclasses import asdict
 
 from groupcpus.commands.command import Command, add_json, json_text, say_waiting, whole_number
 from groupcpus.commands.opening import load_sources
 from groupcpus.observed.compare import SECONDS, compare
 from groupcpus.observed.judging import OFFSETS
 from groupcpus.observed.patience import Patience
+from groupcpus.observed.problem import find_problem
 from groupcpus.observed.report import comparison_text
 
 __all__ = ["COMPARE"]
@@ -35,7 +37,11 @@ def _compare(args: argparse.Namespace) -> str:
     loaded = load_sources(args.sources, args.arch)
     patience = Patience(SECONDS, waiting=say_waiting)
     comparison = compare(loaded, search_offsets=args.offsets, patience=patience)
-    return json_text(comparison.document()) if args.json else comparison_text(comparison)
+    if not args.json:
+        return comparison_text(comparison)
+    problem = find_problem(comparison)
+    shown = asdict(problem) | {"verdict": problem.verdict} if problem else None
+    return json_text(comparison.document() | {"problem": shown})
 
 
 COMPARE = Command("Hold a machine's interrupts against what is predicted.", _arguments, _compare)

@@ -9,7 +9,7 @@ order explains them.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from groupcpus.observed.effective import EffectiveCpus, find_order, managed_load
 from groupcpus.observed.interleaving import Interleaving
 from groupcpus.observed.judging import OFFSETS, ROTATING, Judge, Judged, Row
 from groupcpus.observed.patience import Patience
-from groupcpus.observed.report import comparison_text
 from groupcpus.sources import Interrupt, Loaded
 from groupcpus.sources.found import find_devices, find_mapped, irqchip_of
 
@@ -97,16 +96,14 @@ class Comparison:
         """
         import pandas as pd
 
-        rows = [_fields(row) | {"verdict": judged.verdict} for judged, row in self._pairs()]
+        frame = pd.DataFrame(map(vars, self.rows), columns=[field.name for field in fields(Row)])
+        frame["verdict"] = [judged.verdict for judged in self.devices for _ in judged.rows]
+        frame["match"] = [row.match for row in self.rows]
+        for name in ("affinity", "predicted", "effective"):
+            frame[name] = frame[name].map(str, na_action="ignore")
         columns = ["device", "verdict", "queue", "name", "irq", "kind", "affinity", "predicted"]
         columns += ["match", "effective", "managed", "why", "effective_why"]
-        frame = pd.DataFrame(rows, columns=columns)
-        return frame.astype({"queue": "Int64", "match": "boolean"})
-
-    def _pairs(self) -> Iterator[tuple[Judged, Row]]:
-        for judged in self.devices:
-            for row in judged.rows:
-                yield judged, row
+        return frame[columns].astype({"queue": "Int64", "irq": "Int64", "match": "boolean"})
 
     @cached_property
     def summary(self) -> "pd.DataFrame":
@@ -172,6 +169,8 @@ class Comparison:
         }
 
     def __str__(self) -> str:
+        from groupcpus.observed.report import comparison_text  # which needs this module
+
         return comparison_text(self)
 
 
@@ -181,7 +180,8 @@ def _fields(row: Row) -> dict[str, Any]:
         name: None if getattr(row, name) is None else str(getattr(row, name))
         for name in ("affinity", "predicted", "effective")
     }
-    return {**vars(row), **cpus, "match": row.match}
+    rest = {key: value for key, value in vars(row).items() if key != "counted"}
+    return {**rest, **cpus, "match": row.match}
 
 
 def compare(

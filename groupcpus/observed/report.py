@@ -2,15 +2,15 @@
 """A comparison as text: a line a device, then what did not match, and what cannot be known."""
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeVar
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import counted
+from groupcpus.observed.compare import Comparison
 from groupcpus.observed.judging import FIXED, ROTATING, Judged, offsets_text
-
-if TYPE_CHECKING:
-    from groupcpus.observed.compare import Comparison
+from groupcpus.observed.problem import find_problem
+from groupcpus.sources.found import natural
 
 __all__ = ["WIDTH", "comparison_text", "fold"]
 
@@ -18,8 +18,10 @@ WIDTH = 100
 # Lines about what did not match; JSON has all of them.
 MOST_DETAILS = 20
 
+Text = TypeVar("Text", bound=Hashable)
 
-def comparison_text(comparison: "Comparison") -> str:
+
+def comparison_text(comparison: Comparison) -> str:
     r"""Return the comparison in at most 100 columns: a line a device, then what did not match.
 
     Examples
@@ -33,6 +35,10 @@ def comparison_text(comparison: "Comparison") -> str:
     (True, True)
     """
     lines = [*_head(comparison), ""]
+    if problem := find_problem(comparison):
+        for text in problem.lines():
+            lines += fold(text, len(text) - len(text.lstrip()) + 4)
+        lines += [""]
     lines += _device_lines(comparison)
     details = list(_details(comparison))
     if details:
@@ -50,7 +56,7 @@ def comparison_text(comparison: "Comparison") -> str:
     return "\n".join(line.encode("ascii", "backslashreplace").decode() for line in lines)
 
 
-def _head(comparison: "Comparison") -> Iterator[str]:
+def _head(comparison: Comparison) -> Iterator[str]:
     loaded, topology = comparison.loaded, comparison.topology
     nodes = sum(bool(cpus) for cpus in topology.nodes.values())
     expected = comparison.expected or "no revision known here"
@@ -68,32 +74,50 @@ def _head(comparison: "Comparison") -> Iterator[str]:
         yield from fold(f"Note: {note}.")
 
 
-def _device_lines(comparison: "Comparison") -> Iterator[str]:
+def _device_lines(comparison: Comparison) -> Iterator[str]:
     devices = comparison.devices
     if not devices:
         yield "No device with queues was found."
-    width = min(32, max((len(one.found.name) for one in devices), default=0))
-    for one in devices:
-        name = one.found.name
-        verdict = one.verdict
-        if verdict == "follows" and one.numgrps != (1,):
-            fixed = [name for name in one.revisions if name in FIXED]
-            verdict = f"follows {', '.join(fixed or one.revisions)}"
-        queues = counted(len(one.found.queues), "queue")
-        yield from fold(f"{name:<{width}}  {queues:>10}  {verdict}: {one.why}", width + 16)
+    alike = list(_alike(devices, _device_text))
+    width = min(32, max((len(names) for names, _ in alike), default=0))
+    for names, text in alike:
+        yield from fold(f"{names:<{width}}  {text}", width + 16)
     rotating = [one for one in devices if one.explanations and one.numgrps != (1,)]
     if comparison.offsets_tried and rotating:
+        tried = max(one.tried for device in rotating for one in device.explanations)
         yield ""
-        yield f"Revisions that rotate, counter 0-{comparison.offsets_tried - 1}:"
-        for one in rotating:
-            for names, text in _rotations(one):
-                yield from fold(f"{one.found.name:<{width}}  {names}: {text}", width + 4)
+        yield f"Revisions that rotate, counter 0-{tried - 1}:"
+        for names, lines in _alike(rotating, lambda one: tuple(_rotations(one))):
+            for revisions, text in lines:
+                yield from fold(f"{names:<{width}}  {revisions}: {text}", width + 4)
     if comparison.others:
         yield ""
         yield from fold(
             f"{counted(len(comparison.others), 'more interrupt')} of no device with queues: "
             f"{CpuSet(told.irq for told in comparison.others if told.irq < 8192)}"
         )
+
+
+def _device_text(judged: Judged) -> str:
+    verdict = judged.verdict
+    if verdict == "follows" and judged.numgrps != (1,):
+        fixed = [name for name in judged.revisions if name in FIXED]
+        verdict = f"follows {', '.join(fixed or judged.revisions)}"
+    queues = counted(len(judged.found.queues), "queue")
+    return f"{queues:>10}  {verdict}: {judged.why}"
+
+
+def _alike(devices: Iterable[Judged], say: Callable[[Judged], Text]) -> Iterator[tuple[str, Text]]:
+    """Put devices of which the same is to be said together."""
+    names: dict[Text, list[str]] = {}
+    for one in devices:
+        names.setdefault(say(one), []).append(one.found.name)
+    for text, several in names.items():
+        several.sort(key=natural)
+        if len(several) > 2:
+            yield f"{several[0]} ... {several[-1]} ({len(several)})", text
+        else:
+            yield ", ".join(several), text
 
 
 def _rotations(judged: Judged) -> Iterator[tuple[str, str]]:
@@ -113,18 +137,21 @@ def _rotations(judged: Judged) -> Iterator[tuple[str, str]]:
         yield ", ".join(names), text
 
 
-def _details(comparison: "Comparison") -> Iterator[str]:
+def _details(comparison: Comparison) -> Iterator[str]:
     """List masks and effective CPUs that are not as predicted."""
     for row in comparison.rows:
         where = f"  {row.name or f'irq {row.irq}'} (irq {row.irq})"
         if row.match is False:
             predicted = str(row.predicted) or "none"
-            yield f"{where}: mask {row.affinity}, predicted {predicted}"
+            shown = f"mask {row.affinity}"
+            if row.affinity is None:
+                shown = f"handled by CPUs {row.counted}, so not with the mask"
+            yield f"{where}: {shown}, predicted {predicted}"
         if row.odd:
             yield f"{where}: effective {row.effective}, {row.effective_why}"
 
 
-def _effective_lines(comparison: "Comparison") -> Iterator[str]:
+def _effective_lines(comparison: Comparison) -> Iterator[str]:
     by_count: dict[int, list[int]] = {}
     for cpu, count in comparison.loads.items():
         by_count.setdefault(count, []).append(cpu)
