@@ -53,7 +53,7 @@ def test_dumps_of_affinities():
     assert loaded.queue_kinds == {"nvme2n1": {0: "default", 1: "read", 2: "poll"}}
     assert loaded.topology is None
     assert any("interrupt 65 has no affinity to read" in note for note in loaded.notes)
-    assert any("2 lines were not known and skipped" in note for note in loaded.notes)
+    assert any("1 line not read: line 1 " in note for note in loaded.notes)
 
 
 def test_together_they_tell_a_machine():
@@ -101,7 +101,7 @@ def test_interrupts_within_a_tree(tmp_path):
         ("hctx0: default 1\n", "before any 'queue mapping"),
         ("queue mapping for /dev/a\nhctx0: default 1\nhctx0: read 1\n", "mapped twice"),
         ("queue mapping for /dev/a\nhctx99999: default 1\n", "no whole number"),
-        ("line\n" * 300_000, "expected a sysfs tree"),
+        ("line\n" * 300, "expected a sysfs tree"),
         ("irq 5 affinity 1 effective 1\n" + "line\n" * 300_000, "more than 100000 lines"),
     ],
 )

@@ -2,7 +2,6 @@
 """A `Machine` of what was loaded: its topology, its irqchip, and the devices that showed."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 from groupcpus.engine.topology import Topology
@@ -13,10 +12,10 @@ from groupcpus.sources.combine import Loaded
 from groupcpus.sources.found import (
     FoundDevice,
     find_devices,
+    find_mapped,
     irqchip_of,
     natural,
     nvme_parameter,
-    valid_name,
 )
 
 __all__ = ["machine_of"]
@@ -89,12 +88,13 @@ def _assembled(loaded: Loaded, topology: Topology, name: str, irqchip: str | Non
             "the first CPU of a mask is taken, as gicv3 does"
         )
     found, _ = find_devices(loaded)
+    found += tuple(find_mapped(loaded, found))
     own = [device for device in (_device(one, loaded) for one in found) if device]
     left_out = [one.name for one in found if _device(one, loaded) is None]
     if left_out:
         notes.append(f"without {', '.join(left_out)}, whose interrupts are not spread like these")
     loops = sorted((disk for disk in loaded.queue_maps if _LOOP.fullmatch(disk)), key=natural)
-    own = [Device(disk, "loop") for disk in loops] + (own or list(_mapped(loaded)))
+    own = [Device(disk, "loop") for disk in loops] + own
     return Machine(
         name,
         f"{len(topology.possible)} CPUs, {loaded.arch or 'unknown architecture'}",
@@ -108,7 +108,6 @@ def _assembled(loaded: Loaded, topology: Topology, name: str, irqchip: str | Non
 
 
 _LOOP = re.compile("loop[0-9]+", re.ASCII)
-_NVME_DISK = re.compile("(nvme[0-9]{1,6})(?:c[0-9]+)?n[0-9]+", re.ASCII)
 
 
 def _device(found: FoundDevice, loaded: Loaded) -> Device | None:
@@ -126,14 +125,3 @@ def _device(found: FoundDevice, loaded: Loaded) -> Device | None:
     elif found.maps:
         poll = min(poll, max(0, len(found.maps) - irqs))
     return Device(found.name, "nvme", irqs + poll, nvme_parameter(loaded, "write_queues"), poll)
-
-
-def _mapped(loaded: Loaded) -> Iterator[Device]:
-    """Make devices of queue maps, where no interrupt shows any."""
-    taken = set()
-    for disk, queues in loaded.queue_maps.items():
-        of_nvme = _NVME_DISK.fullmatch(disk)
-        name = valid_name(of_nvme[1] if of_nvme else disk)
-        if queues and not _LOOP.fullmatch(disk) and name not in taken:
-            taken.add(name)
-            yield Device(name, "nvme" if of_nvme else "irqs", len(queues))

@@ -1,33 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The one door: whatever can be loaded comes in here, its form is recognised, its size bounded."""
 
-import gzip
 import io
-import json
 import re
-import zlib
-from collections.abc import Callable
+import tarfile
 from pathlib import Path
 
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import FormatError, RequestError, brief, meant
+from groupcpus.errors import FormatError, RequestError, brief, meant, printable
 from groupcpus.machines.machine import Machine, data_dir, machine_names, read_machine
-from groupcpus.sources import affinity, captured, hwloc, interrupts, lscpu, numactl, sysfs
+from groupcpus.sources import captured, sysfs
+from groupcpus.sources.archives import is_tar, is_zip, read_tar, read_zip, unpacked
 from groupcpus.sources.assembled import machine_of
 from groupcpus.sources.capture import capture
+from groupcpus.sources.cleaned import decode
 from groupcpus.sources.combine import Loaded, LoadedMachine, combine
 from groupcpus.sources.facts import MAX_TEXT, Facts
 from groupcpus.sources.found import valid_name
-from groupcpus.sources.recorded import is_recording, read_recording
+from groupcpus.sources.hwloc import read_hwloc
+from groupcpus.sources.pasted import read_json, read_pasted
 from groupcpus.sources.synthetic import parse_synthetic
 
 __all__ = ["HERE", "load", "load_machine", "load_topology"]
 
 HERE = ("this machine", "here")
 """What stands for the machine that this runs on, which nothing else makes anybody read."""
-
-# Python needs up to 27 bytes for a character of JSON; a capture of 9,000 interrupts fits.
-MAX_JSON = 2_500_000
 
 # Whose word counts when several sources tell of the same.
 _TRUST = (
@@ -40,17 +37,10 @@ _TRUST = (
     "lscpu",
     "numactl",
     "interrupts",
+    "remarks",
 )
 
-_TEXTS: tuple[tuple[str, Callable[[str], bool], Callable[[str, str], Facts]], ...] = (
-    ("interrupts", interrupts.looks_like_interrupts, interrupts.read_interrupts),
-    ("numactl", numactl.looks_like_numactl, numactl.read_numactl),
-    ("lscpu", lscpu.looks_like_values, lscpu.read_values),
-    ("lscpu", lscpu.looks_like_table, lscpu.read_table),
-    ("dump", affinity.looks_like_dump, affinity.read_dump),
-    ("lscpu", lscpu.looks_like_summary, lscpu.read_summary),
-)
-_EXPECTED = (
+EXPECTED = (
     "expected a sysfs tree or a .tar.gz of one, a capture, lscpu (-p, -e, --json or plain), "
     "hwloc's XML, numactl -H, /proc/interrupts, a dump of affinities, a machine file, a recording, "
     "or a line such as 'node:2 core:24 pu:2'"
@@ -84,9 +74,9 @@ def load(*sources: str | Path, arch: str | None = None) -> Loaded:
     (True, CpuSet('0-3'))
     """
     if not sources:
-        raise FormatError("sources", _EXPECTED)
-    read = [_read(source) for source in sources]
-    if len(read) > 1 and (whole := [facts.source for _, facts in read if facts.machine]):
+        raise FormatError("sources", EXPECTED)
+    read = [part for source in sources for part in _read(source)]
+    if len(sources) > 1 and (whole := [facts.source for _, facts in read if facts.machine]):
         raise RequestError(f"{whole[0]}: a whole machine, expected no other source beside it")
     # sorted() is stable: of two sources of the same kind the first one given counts.
     facts = [told for _, told in sorted(read, key=lambda pair: _TRUST.index(pair[0]))]
@@ -168,18 +158,18 @@ def _is_text(source: str) -> bool:
     return "\n" in source or source.lstrip().startswith(("{", "<"))
 
 
-def _read(source: str | Path) -> tuple[str, Facts]:
-    """Read one source; give its kind and what it says."""
+def _read(source: str | Path) -> list[tuple[str, Facts]]:
+    """Read one source; return the kind of each of its parts and what it says."""
     if not isinstance(source, str | Path):
         raise RequestError(f"source {brief(source)}: expected a path, a name or a text")
     if isinstance(source, str) and _is_text(source):
         if len(source) > MAX_TEXT:
             raise FormatError("text", f"{len(source)} characters: at most {MAX_TEXT} are read")
         return _read_text(source, "text")
-    if isinstance(source, str) and (facts := _named(source)):
-        return facts
+    if isinstance(source, str) and (named := _named(source)):
+        return [named]
     path = Path(source)
-    name = path.name or str(path)
+    name = printable(path.name or str(path))[:100]
     try:
         if path.is_dir():
             return _tree(sysfs.read_directory(path, _where("sysfs", name)))
@@ -193,7 +183,7 @@ def _read(source: str | Path) -> tuple[str, Facts]:
                 f"{', '.join(machine_names())}{meant(source, machine_names())}"
             )
         if path.suffix == ".toml":
-            return "machine", _of_machine(read_machine(path))
+            return [("machine", _of_machine(read_machine(path)))]
         with path.open("rb") as file:
             return _read_file(file, name)
     except OSError as error:
@@ -213,7 +203,7 @@ def _named(source: str) -> tuple[str, Facts] | None:
     if re.fullmatch("[A-Za-z0-9][A-Za-z0-9+._-]{0,100}", source):
         recording = data_dir() / "recordings" / f"{source}.json"
         if recording.is_file():
-            return _read_text(recording.read_text("utf-8"), source)
+            return read_json(recording.read_text("utf-8"), source)
     if re.fullmatch(r"(?:\w+:[0-9]+ +)*\w+:[0-9]+ *", source, re.ASCII):
         topology: Topology = parse_synthetic(source)
         every = topology.possible
@@ -235,66 +225,36 @@ def _of_machine(machine: Machine) -> Facts:
     return Facts(f"machine {machine.name}", arch=arch, machine=machine)
 
 
-def _read_file(file: io.BufferedReader, name: str) -> tuple[str, Facts]:
-    packed = file.peek(2)[:2] == b"\x1f\x8b"
-    try:
-        stream: io.BufferedReader = file
-        if packed:
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=file), 1 << 16)
-        head = stream.read(512)
-        stream.seek(0)
-        if _is_tar(head):
-            return _tree(sysfs.read_archive(stream, _where("sysfs", name)))
-        data = stream.read(MAX_TEXT + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(name, f"cannot be read: {error}") from None
+def _read_file(file: io.BufferedReader, name: str) -> list[tuple[str, Facts]]:
+    where = _where("sysfs", name)
+    stream = unpacked(file, name)
+    head = stream.peek(tarfile.BLOCKSIZE)[: tarfile.BLOCKSIZE]
+    if is_zip(head) and stream is file:
+        return _tree(read_zip(file, where))
+    if is_tar(head):
+        return _tree(read_tar(stream, where))
+    data = stream.read(MAX_TEXT + 1)
     if len(data) > MAX_TEXT:
         raise FormatError(name, f"more than {MAX_TEXT} bytes of text")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = data.decode("latin-1")
-    return _read_text(text, name)
+    return _read_text(decode(data), name)
 
 
-def _is_tar(head: bytes) -> bool:
-    return len(head) == 512 and (head[257:262] == b"ustar" or sysfs.is_header(head))
-
-
-def _tree(tree: sysfs.Tree) -> tuple[str, Facts]:
+def _tree(tree: sysfs.Tree) -> list[tuple[str, Facts]]:
     if not tree.files:
         raise FormatError(tree.where, "no file of /sys/devices/system/cpu, /sys/block or /proc/irq")
-    return "sysfs", sysfs.read_tree(tree)
+    return [("sysfs", sysfs.read_tree(tree))]
 
 
 def _where(kind: str, name: str) -> str:
     return f"{kind} ({name[:100]})"
 
 
-def _read_text(text: str, name: str) -> tuple[str, Facts]:
+def _read_text(text: str, name: str) -> list[tuple[str, Facts]]:
+    name = printable(name[:100])
     text = text.removeprefix("\ufeff")
     start = text[:4096].lstrip()[:1]
-    if start == "<":
-        return "hwloc", hwloc.read_hwloc(text, _where("hwloc", name))
+    if start == "<" and not text.lstrip().startswith(("<<", "< ")):
+        return [("hwloc", read_hwloc(text, _where("hwloc", name)))]
     if start == "{":
-        return _read_json(text, name)
-    for kind, looks_like, read in _TEXTS:
-        if looks_like(text):
-            return kind, read(text, _where(kind, name))
-    raise FormatError(name, _EXPECTED)
-
-
-def _read_json(text: str, name: str) -> tuple[str, Facts]:
-    if len(text) > MAX_JSON:
-        raise FormatError(name, f"{len(text)} characters of JSON: at most {MAX_JSON} are read")
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(name, f"no JSON: {error}") from None
-    if "format" in document:
-        return "capture", captured.read_capture(document, _where("capture", name))
-    if is_recording(document):
-        return "machine", read_recording(document, _where("recording", name))
-    if "cpus" in document or "lscpu" in document:
-        return "lscpu", lscpu.read_json(document, _where("lscpu", name))
-    raise FormatError(name, "JSON that is neither a capture, a recording nor of lscpu")
+        return [read_json(text, name)]
+    return read_pasted(text, name, EXPECTED)

@@ -19,12 +19,14 @@ __all__ = ["Facts", "Interrupt"]
 
 # The text of /proc/interrupts for 512 CPUs and 4,000 interrupts has about this size.
 MAX_TEXT = 24_000_000
-MAX_LINES = 100_000
 MAX_INTERRUPTS = 12_288
 MAX_QUEUES = 16384
 # No machine has half as many nodes; their distances are a square of this.
 MAX_DISTANCES = 512
 MAX_NAME = 256
+
+Line = tuple[int, str]
+"""The number of a line, and its text."""
 
 X86 = frozenset({"x86_64", "i386", "i486", "i586", "i686", "x86"})
 
@@ -68,6 +70,10 @@ class Facts:
     l2: list[CpuSet] | None = None
     """CPUs that share an L2: what x86 kernels take as clusters."""
     no_cluster: CpuSet | None = None
+    llcs: list[CpuSet] | None = None
+    """CPUs that share a last-level cache."""
+    threads: int | None = None
+    """Threads per core, where the source does not say which CPUs these are."""
     untold: CpuSet | None = None
     """CPUs that have no topology files, so neither siblings nor a cluster."""
     arch: str | None = None
@@ -75,9 +81,14 @@ class Facts:
     cmdline: tuple[str, ...] = ()
     nvme: dict[str, str] = field(default_factory=dict)
     interrupts: dict[int, Interrupt] = field(default_factory=dict)
+    columns: dict[int, dict[int, int]] = field(default_factory=dict)
+    """Counts of interrupts by the place of their column, where no header names its CPU."""
+    column_count: int = 0
     queue_maps: dict[str, dict[int, CpuSet]] = field(default_factory=dict)
     queue_kinds: dict[str, dict[int, str]] = field(default_factory=dict)
     mapped_queues: int = 0
+    nvme_queues: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Default, read and poll queues of NVMe drives, as their driver logs them."""
     devices: tuple[dict[str, Any], ...] = ()
     disk_slots: dict[str, str | None] = field(default_factory=dict)
     """The slot on the bus that each disk lies behind."""
@@ -85,25 +96,25 @@ class Facts:
     machine: Machine | None = None
     """The whole machine, where the source is a machine file or a recording."""
     notes: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    """Why masks that no revision gives may be no contradiction: what is missing."""
 
     def tells_cpus(self) -> bool:
-        """Tell whether the source names the CPUs of the machine."""
-        return any(cpus is not None for cpus in (self.possible, self.present, self.online)) or any(
-            cpus for cpus in (self.nodes or {}).values()
-        )
+        """Return whether the source names the CPUs of the machine."""
+        cpus = (self.possible, self.present, self.online)
+        return any(one is not None for one in cpus) or bool(self.listed())
+
+    def listed(self) -> CpuSet:
+        """Return the CPUs that nodes list."""
+        listed = CpuSet()
+        for cpus in (self.nodes or {}).values():
+            listed |= cpus
+        return listed
 
 
-def lines(text: str) -> Iterator[tuple[int, str]]:
-    """Give the lines of a text with their numbers, without holding a copy of all of them."""
-    number, start = 0, 0
-    while start < len(text):
-        if number == MAX_LINES:
-            raise FormatError(f"line {number}", f"more than {MAX_LINES} lines")
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        number += 1
-        yield number, text[start:end].rstrip("\r")
-        start = end + 1
+def numbered(text: str) -> Iterator[Line]:
+    """Yield the lines of a file of the kernel with their numbers."""
+    return enumerate(text.split("\n"), start=1)
 
 
 def read_cpulist(where: str, text: str) -> CpuSet:
@@ -131,7 +142,7 @@ def read_mask(where: str, text: str) -> CpuSet:
     >>> read_mask("smp_affinity", "00,00100001\n")
     CpuSet('0,20')
     """
-    text = text.strip("\0 \t\r\n")
+    text = text.strip("\0 \t\r\n").removeprefix("0x")
     if not _MASK.fullmatch(text):
         raise FormatError(where, f"{brief(text)} is no cpumask such as 00,00100001")
     mask = int(text.replace(",", ""), 16)

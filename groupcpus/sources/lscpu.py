@@ -1,34 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The output of lscpu: ``-p``, ``-e``, ``--json`` (with or without ``-e``), and its summary.
+"""The tables of lscpu: ``-p``, ``-e``, and ``--json`` with ``-e``.
 
-All tables become rows of {column: text}; then one reader takes them.  Column names are never
-translated (util-linux, sys-utils/lscpu.c), "yes" and "no" are, and so is the summary.
+All become rows of {column: text}; then one reader takes them.  Column names are never translated
+(util-linux, sys-utils/lscpu.c), "yes" and "no" are.
 """
 
 import json
 import re
-from typing import Any
+from collections.abc import Sequence
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import FormatError, brief
-from groupcpus.sources.facts import (
-    Facts,
-    grouped,
-    lines,
-    read_cpu,
-    read_cpulist,
-    read_node,
-)
+from groupcpus.sources.facts import Facts, grouped, read_cpu, read_node
 
-__all__ = [
-    "looks_like_summary",
-    "looks_like_table",
-    "looks_like_values",
-    "read_json",
-    "read_summary",
-    "read_table",
-    "read_values",
-]
+__all__ = ["TableReader", "ValuesReader", "read_json_table"]
 
 MAX_COLUMNS = 64
 
@@ -43,9 +28,61 @@ _PLACE = ("drawer", "book", "socket")
 Row = tuple[str, dict[str, str]]
 
 
-def looks_like_values(text: str) -> bool:
-    """Tell whether a text is of ``lscpu -p``."""
-    return any(_values_header(line) for _, line in lines(text[:8192]))
+class ValuesReader:
+    r"""Takes the lines of ``lscpu -p``: comma-separated, with the columns named in a comment.
+
+    Examples
+    --------
+    >>> reader = ValuesReader("lscpu -p")
+    >>> for line in enumerate(["# CPU,Core,Socket,Node,,L1d,L1i,L2", "0,0,0,8,,0,0,0", "1,0,0,8"]):
+    ...     assert reader.offer(*line)
+    >>> reader.facts().nodes, reader.facts().siblings
+    ({8: CpuSet('0-1')}, [CpuSet('0-1')])
+    """
+
+    kind = "lscpu"
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.names: list[str] = []
+        self.rows: list[Row] = []
+
+    @staticmethod
+    def starts(line: str) -> bool:
+        """Return whether a line names the columns."""
+        return bool(_values_header(line))
+
+    def offer(self, number: int, line: str) -> bool:
+        """Take a line, if it is one of this table."""
+        if header := _values_header(line):
+            if self.names and header != self.names:
+                return False
+            self.names = header
+            return True
+        if not _VALUES_ROW.match(line):
+            return False
+        at = f"{self.where}: line {number}"
+        cells = line.split(",", len(self.names) + 1)
+        if len(cells) > len(self.names):
+            raise FormatError(at, f"{len(cells)} values for {len(self.names)} columns")
+        # The empty name stands between the topology and the caches.
+        row = {name: cell.strip() for name, cell in zip(self.names, cells, strict=False) if name}
+        self.rows.append((at, row))
+        _bound(at, self.rows)
+        return True
+
+    def facts(self) -> Facts:
+        """Return what the rows say.
+
+        Raises
+        ------
+        FormatError
+            If a value is not what it should be.
+        """
+        return _facts(self.rows, self.where)
+
+
+_VALUES_ROW = re.compile(r"\s*[0-9]{1,9},|\s*[^\s,:]{1,20},[^\s:]{0,200}$", re.ASCII)
 
 
 def _values_header(line: str) -> list[str] | None:
@@ -55,119 +92,101 @@ def _values_header(line: str) -> list[str] | None:
     return names if "cpu" in names and len(names) <= MAX_COLUMNS else None
 
 
-def read_values(text: str, where: str) -> Facts:
-    r"""Read ``lscpu -p`` (comma-separated, with the columns named in a comment).
+class TableReader:
+    """Takes the lines of ``lscpu -e``: a table aligned with blanks, whose lines may be broken."""
 
-    Raises
-    ------
-    FormatError
-        If a line is not what it should be.
+    kind = "lscpu"
 
-    Examples
-    --------
-    >>> text = "# CPU,Core,Socket,Node,,L1d,L1i,L2\n0,0,0,8,,0,0,0\n1,0,0,8,,0,0,0"
-    >>> facts = read_values(text, "lscpu -p")
-    >>> facts.nodes, facts.siblings, facts.l2
-    ({8: CpuSet('0-1')}, [CpuSet('0-1')], [CpuSet('0-1')])
-    """
-    rows: list[Row] = []
-    names: list[str] | None = None
-    for number, line in lines(text):
-        at = f"{where}: line {number}"
-        if header := _values_header(line):
-            if names is not None and header != names:
-                raise FormatError(at, "there are two headers, of different columns")
-            names = header
-        elif line.startswith("#") or not line.strip():
-            continue
-        elif names is None:
-            raise FormatError(at, "expected a header such as '# CPU,Core,Socket,Node' before it")
-        else:
-            cells = line.split(",", len(names) + 1)
-            if len(cells) > len(names):
-                raise FormatError(at, f"{len(cells)} values for {len(names)} columns")
-            # The empty name stands between the topology and the caches.
-            row = {name: cell.strip() for name, cell in zip(names, cells, strict=False) if name}
-            rows.append((at, row))
-            _bound(at, rows)
-    return _facts(rows, where)
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.names: list[str] = []
+        self.lines: list[tuple[int, list[str]]] = []
+
+    @staticmethod
+    def starts(line: str) -> bool:
+        """Return whether a line is the table's header."""
+        names = line.split(maxsplit=MAX_COLUMNS + 1)
+        return bool(names) and names[0] == "CPU" and _column_names(names)
+
+    def offer(self, number: int, line: str) -> bool:
+        """Take a line, if it is one of this table."""
+        words = line.split(maxsplit=4 * MAX_COLUMNS)
+        if not words:
+            return False
+        if not self.lines and (not self.names or _column_names(words)):
+            if self.names and words[0] == "CPU":
+                return False
+            self.names += [name.lower() for name in words]
+            if len(self.names) > MAX_COLUMNS or len(set(self.names)) != len(self.names):
+                raise FormatError(
+                    f"{self.where}: line {number}",
+                    "expected a header such as 'CPU NODE SOCKET CORE ONLINE'",
+                )
+            return True
+        width = len(self.names)
+        last = self.lines[-1][1] if self.lines else None
+        if last is not None and len(last) < width and len(last) + len(words) <= width:
+            last += words
+            return True
+        if not _CPU_NUMBER.fullmatch(words[0]) or (len(words) < 2 < width):
+            return False
+        self.lines.append((number, words))
+        _bound(f"{self.where}: line {number}", self.lines)
+        return True
+
+    def facts(self) -> Facts:
+        """Return what the rows say.
+
+        Raises
+        ------
+        FormatError
+            If a line lacks values, has too many, or one is not what it should be.
+        """
+        needed = [
+            at for at, name in enumerate(self.names) if name in _NEEDED or "l2" in name.split(":")
+        ]
+        rows = []
+        for number, words in self.lines:
+            at = f"{self.where}: line {number}"
+            cells = self._cells(at, words)
+            if len(cells) <= max(needed):
+                raise FormatError(
+                    at,
+                    f"{len(cells)} values for {len(self.names)} columns: "
+                    "the line is cut off or wrapped",
+                )
+            rows.append((at, dict(zip(self.names, cells, strict=False))))
+        return _facts(rows, self.where)
+
+    def _cells(self, where: str, cells: list[str]) -> list[str]:
+        more = len(cells) - len(self.names)
+        if more > 0 and "modelname" in self.names:
+            # The one column whose values have blanks in them.
+            at = self.names.index("modelname")
+            cells[at : at + more + 1] = [" ".join(cells[at : at + more + 1])]
+        if len(cells) > len(self.names):
+            raise FormatError(where, f"{len(cells)} values for {len(self.names)} columns")
+        return cells
 
 
-def looks_like_table(text: str) -> bool:
-    """Tell whether a text is of ``lscpu -e``."""
-    first = next((line for _, line in lines(text[:8192]) if line.strip()), "")
-    names = first.split()
-    return (
-        bool(names)
-        and names[0] == "CPU"
-        and all(name == name.upper() or ":" in name for name in names)
+_NEEDED = {"cpu", "node", "core", "online", "drawer", "book", "socket"}
+_CPU_NUMBER = re.compile("[0-9]{1,9}", re.ASCII)
+
+
+def _column_names(words: list[str]) -> bool:
+    return all((word == word.upper() and word[:1].isalpha()) or ":" in word for word in words) and (
+        any(word.isalpha() for word in words)
     )
 
 
-def read_table(text: str, where: str) -> Facts:
-    """Read ``lscpu -e`` (a table aligned with blanks, left or right).
-
-    Raises
-    ------
-    FormatError
-        If a line is not what it should be.
-    """
-    rows: list[Row] = []
-    names: list[str] = []
-    for number, line in lines(text):
-        at = f"{where}: line {number}"
-        if not line.strip():
-            continue
-        if not names:
-            names = [name.lower() for name in line.split(maxsplit=MAX_COLUMNS)]
-            if len(names) > MAX_COLUMNS or len(set(names)) != len(names) or "cpu" not in names:
-                raise FormatError(at, "expected a header such as 'CPU NODE SOCKET CORE ONLINE'")
-            continue
-        rows.append((at, dict(zip(names, _cells(at, line, names), strict=False))))
-        _bound(at, rows)
-    return _facts(rows, where)
-
-
-def _cells(where: str, line: str, names: list[str]) -> list[str]:
-    cells = line.split(maxsplit=4 * MAX_COLUMNS)
-    more = len(cells) - len(names)
-    if more > 0 and "modelname" in names:
-        # The one column whose values have blanks in them.
-        at = names.index("modelname")
-        cells[at : at + more + 1] = [" ".join(cells[at : at + more + 1])]
-    if len(cells) > len(names):
-        raise FormatError(where, f"{len(cells)} values for {len(names)} columns")
-    return cells
-
-
-def read_json(document: dict[str, Any], where: str) -> Facts:
-    """Read the object that ``lscpu --json`` or ``lscpu -e --json`` prints.
+def read_json_table(cpus: object, where: str) -> Facts:
+    """Read the list that ``lscpu -e --json`` prints under ``cpus``.
 
     Raises
     ------
     FormatError
         If a field is not what it should be.
     """
-    if "cpus" in document:
-        return _read_json_table(document["cpus"], where)
-    if not isinstance(document.get("lscpu"), list):
-        raise FormatError(f"{where}: lscpu", "expected a list of fields")
-    pairs: list[tuple[str, str, str]] = []
-    # Newer versions nest the fields of a topic under it.
-    waiting = [(f"{where}: lscpu", entry) for entry in reversed(document["lscpu"])]
-    while waiting:
-        at, entry = waiting.pop()
-        if not isinstance(entry, dict) or not isinstance(entry.get("field"), str):
-            raise FormatError(at, f"{brief(entry)} is no object with a field and its data")
-        data, children = entry.get("data"), entry.get("children") or []
-        if not isinstance(children, list) or not isinstance(data, str | None):
-            raise FormatError(f"{at}: {brief(entry['field'])}", "data is no text")
-        pairs.append((f"{at}: {brief(entry['field'])}", entry["field"], data or ""))
-        waiting += [(at, child) for child in reversed(children)]
-    return _summary(pairs, where)
-
-
-def _read_json_table(cpus: object, where: str) -> Facts:
     if not isinstance(cpus, list):
         raise FormatError(f"{where}: cpus", "expected a list of objects, one a CPU")
     rows: list[Row] = []
@@ -185,7 +204,7 @@ def _read_json_table(cpus: object, where: str) -> Facts:
     return _facts(rows, where)
 
 
-def _bound(where: str, rows: list[Row]) -> None:
+def _bound(where: str, rows: Sequence[object]) -> None:
     if len(rows) > MAX_CPUS:
         raise FormatError(where, f"more than {MAX_CPUS} CPUs")
 
@@ -273,70 +292,3 @@ def _read_l2(table: dict[int, dict[str, str]], facts: Facts) -> None:
     l2 = grouped(keys)
     if l2:
         facts.l2 = l2
-
-
-_ARCHITECTURES = re.compile(
-    r"x86_64|i[3-6]86|aarch64|armv[5-8]\w{0,4}|ppc(?:64)?(?:le)?|s390x?|riscv(?:32|64)|loongarch64"
-    r"|mips\w{0,4}|sparc\w{0,4}",
-    re.ASCII,
-)
-_NODE_KEY = re.compile(r"\D*?NUMA\D*?([0-9]{1,5})\D*|\D*?([0-9]{1,5})\D*?NUMA\D*", re.ASCII)
-
-
-def looks_like_summary(text: str) -> bool:
-    """Tell whether a text is of plain lscpu, in any language."""
-    for _, line in lines(text[:65536]):
-        key, colon, value = line.partition(":")
-        if (
-            colon
-            and len(key) < 80
-            and ("NUMA" in key or _ARCHITECTURES.fullmatch(value.strip()[:20]))
-        ):
-            return True
-    return False
-
-
-def read_summary(text: str, where: str) -> Facts:
-    r"""Read plain lscpu, or lines of it: the nodes, the CPUs and the architecture.
-
-    Raises
-    ------
-    FormatError
-        If a node's line has no cpulist, or no line says anything of use.
-
-    Examples
-    --------
-    >>> text = "Architecture : x86_64\nNœud NUMA 0 de processeur(s) : 0-3\nNUMA node2 CPU(s): 4"
-    >>> facts = read_summary(text, "lscpu")
-    >>> facts.arch, facts.nodes
-    ('x86_64', {0: CpuSet('0-3'), 2: CpuSet('4')})
-    """
-    pairs = []
-    for number, line in lines(text):
-        key, colon, value = line.partition(":")
-        if colon and len(key) < 80:
-            pairs.append((f"{where}: line {number}", key.strip(), value.strip()))
-    return _summary(pairs, where)
-
-
-def _summary(pairs: list[tuple[str, str, str]], where: str) -> Facts:
-    facts = Facts(where)
-    nodes: dict[int, CpuSet] = {}
-    for at, key, value in pairs:
-        key = key.rstrip(": \u00a0")
-        if found := _NODE_KEY.fullmatch(key[:80]):
-            node = read_node(at, found[1] or found[2])
-            if node in nodes:
-                raise FormatError(at, f"the CPUs of node {node} are listed twice")
-            nodes[node] = read_cpulist(at, "" if value == "-" else value)
-        elif _ARCHITECTURES.fullmatch(value[:20]) and facts.arch is None:
-            facts.arch = value
-        elif key == "On-line CPU(s) list":
-            facts.online = read_cpulist(at, value)
-        elif key == "Off-line CPU(s) list":
-            facts.present = read_cpulist(at, value) | (facts.online or CpuSet())
-    if nodes:
-        facts.nodes = nodes
-    if facts.arch is None and not facts.tells_cpus():
-        raise FormatError(where, "expected lines such as 'NUMA node0 CPU(s):  0-3'")
-    return facts

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A copy of /sys (and of some files of /proc): a directory, a tar archive, a `grep .` dump.
+"""A copy of /sys (and of some files of /proc): a directory, an archive, a `grep .` dump.
 
 Only names that are known are read.  Archives are not unpacked; links are not followed, but the
 *name* of a link such as cpu3/node1 is read, as that is how the kernel says that CPU 3 is of node 1
 while it is offline (drivers/base/node.c, register_cpu_under_node()).
 """
 
-import io
 import os
 import re
 import stat
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -30,28 +27,35 @@ from groupcpus.sources.facts import (
 )
 from groupcpus.sources.interrupts import read_interrupts
 from groupcpus.sources.irqfiles import read_irq_file, read_queue_map
+from groupcpus.sources.remarks import flags_of
 
-__all__ = ["Tree", "read_archive", "read_directory", "read_tree"]
+__all__ = ["Tree", "read_directory", "read_tree"]
 
-# A tar of cpu and node in /sys/devices/system has some 200 members a CPU, padded to a page.
 MAX_MEMBERS = 100_000
-MAX_UNPACKED = 256_000_000
 MAX_FILES = 100_000
-MAX_KEPT = 16_000_000
+MAX_KEPT = 24_000_000
 MAX_FILE = 65536
 
-_KEY = re.compile(
-    r"(?:^|/)(devices/system/cpu/(?:possible|present|online|isolated|modalias)"
-    r"|devices/system/cpu/cpu[0-9]{1,5}/(?:node[0-9]{1,5}|online|regs/identification/midr_el1"
+_OF_CPU = (
+    r"node[0-9]{1,5}|online|regs/identification/midr_el1"
     r"|topology/(?:(?:thread_siblings|core_cpus|cluster_cpus)(?:_list)?|book_id)"
-    r"|cache/index[0-9]{1,2}/(?:level|type|shared_cpu_list|shared_cpu_map))"
-    r"|devices/system/node/(?:possible|online|node[0-9]{1,5}/(?:cpulist|cpumap|distance))"
-    r"|block/[^/]{1,64}/mq/[0-9]{1,5}/cpu_list"
-    r"|proc/(?:interrupts|cpuinfo|sys/kernel/osrelease)"
-    r"|proc/irq/[0-9]{1,9}/(?:(?:smp|effective)_affinity(?:_list)?|node))$",
-    re.ASCII,
+    r"|cache/index[0-9]{1,2}/(?:level|type|shared_cpu_list|shared_cpu_map)"
 )
-_NODE_LINK = re.compile(r"/cpu[0-9]{1,5}/node[0-9]{1,5}$", re.ASCII)
+_NAMES = (
+    rf"(?:devices/system/cpu/)?(?P<cpu>cpu[0-9]{{1,5}}/(?:{_OF_CPU}))"
+    r"|(?P<cpus>devices/system/cpu/(?:possible|present|online|isolated|modalias))"
+    r"|(?:devices/system/node/)?(?P<node>node[0-9]{1,5}/(?:cpulist|cpumap|distance))"
+    r"|(?P<nodes>devices/system/node/(?:possible|online))"
+    r"|(?:(?P<disk>[^/\s]{1,64})/)?mq/(?P<queue>[0-9]{1,5})/cpu_list"
+    r"|(?P<proc>proc/(?:interrupts|cpuinfo|cmdline|version|sys/kernel/osrelease))"
+    r"|(?:proc/irq/)?(?P<irq>[0-9]{1,9})/(?:[^/\s]{1,100}/\.\./)?"
+    r"(?P<affinity>(?:smp|effective)_affinity(?:_list)?)"
+    r"|proc/irq/(?P<of_irq>[0-9]{1,9})/node"
+)
+_KEY = re.compile(rf"(?:^|/)(?:{_NAMES})$", re.ASCII)
+_KEY_IN_LINE = re.compile(rf"(?:^|(?<=/))(?:{_NAMES})(?=[:=\s]|$)", re.ASCII)
+_SEPARATOR = re.compile(r"[:=] ?|\s+")
+_NODE_LINK = re.compile(r"(?:^|/)cpu[0-9]{1,5}/node[0-9]{1,5}$", re.ASCII)
 # The directories on the way to such files: the walk stays out of the rest of a real /sys and /proc.
 _ON_THE_WAY = re.compile(
     r"sys|(?:sys/)?devices(?:/system(?:/node(?:/node[0-9]{1,5})?|/cpu(?:/cpu[0-9]{1,5}"
@@ -70,32 +74,93 @@ class Tree:
     files: dict[str, str] = field(default_factory=dict)
     size: int = 0
 
+    LONG = frozenset({"proc/interrupts", "proc/cpuinfo"})
+    """Files of more than one line."""
+
     def add(self, path: str, data: bytes) -> None:
         """Keep a file if its path is known."""
         key = self.key(path)
         if key is None:
             return
-        if key in self.files:
+        text = data.decode("utf-8", "replace").strip("\0 \t\r\n")
+        if self.files.get(key, text) != text:
             raise FormatError(self.where, f"{brief(path)}: there are two files {key}")
-        self._keep(key, data.decode("utf-8", "replace").strip("\0 \t\r\n"))
+        self._keep(key, text)
+
+    def add_link(self, path: str) -> None:
+        """Keep the name of a link, if it is one from a CPU to its node."""
+        if _NODE_LINK.search(path):
+            self.add(path, b"")
 
     def add_line(self, key: str, line: str) -> None:
-        """Keep a line of a file, behind those before it."""
-        line = line.strip("\0 \t\r\n")
-        before = self.files.get(key)
-        self._keep(key, line if before in (None, line) else f"{before}\n{line}")
+        """Keep a line of a file, behind those before it if it has more than one.
 
-    def _keep(self, key: str, text: str) -> None:
+        Raises
+        ------
+        FormatError
+            If the file has another value already.
+        """
+        if key in self.LONG:
+            self._keep(key, line, self.files.get(key))
+            return
+        line = line.strip()
+        before = self.files.get(key, line)
+        if before != line:
+            raise FormatError(
+                self.where,
+                f"{key} is {brief(line)} here and {brief(before)} before: two states of one "
+                "machine are loaded one by one",
+            )
+        self._keep(key, line)
+
+    def _keep(self, key: str, text: str, before: str | None = None) -> None:
         self.size += len(text) + len(key)
         if len(self.files) >= MAX_FILES or self.size > MAX_KEPT:
             raise FormatError(self.where, f"more than {MAX_FILES} files or {MAX_KEPT} bytes")
-        self.files[key] = text
+        self.files[key] = text if before is None else f"{before}\n{text}"
 
     @staticmethod
     def key(path: str) -> str | None:
-        """Give the path from ``devices``, ``block`` or ``proc`` on, or None for other files."""
-        found = _KEY.search(path) if len(path) < 1024 else None
-        return found[1] if found else None
+        """Return the path from ``devices``, ``block`` or ``proc`` on, or None for other files."""
+        found = _KEY.search(path) if len(path) < 1024 and path.isprintable() else None
+        return _key_of(found) if found else None
+
+    @staticmethod
+    def key_and_value(line: str) -> tuple[str, str, str] | None:
+        """Split a line such as ``path:value``; return the key, the value and the path."""
+        found = _KEY_IN_LINE.search(line, 0, 1024)
+        if found is None or any(map(str.isspace, line[: found.end()])):
+            return None
+        between = _SEPARATOR.match(line, found.end())
+        # The lines of a long file keep their blanks.
+        start = between.end() if between else len(line)
+        return _key_of(found), line[start:], line[: found.end()]
+
+    @staticmethod
+    def limit(key: str) -> int:
+        """Return how many bytes of a file are read."""
+        return MAX_KEPT if key == "proc/interrupts" else MAX_FILE
+
+
+_PREFIXES = {
+    "cpu": "devices/system/cpu/",
+    "cpus": "",
+    "node": "devices/system/node/",
+    "nodes": "",
+    "proc": "",
+}
+
+
+def _key_of(found: re.Match[str]) -> str:
+    for name, prefix in _PREFIXES.items():
+        if found[name]:
+            return prefix + found[name]
+    if found["queue"]:
+        disk = found["disk"] if found["disk"] not in (None, ".", "..") else "disk"
+        return f"block/{disk}/mq/{found['queue']}/cpu_list"
+    if found["irq"]:
+        return f"proc/irq/{found['irq']}/{found['affinity']}"
+    return f"proc/irq/{found['of_irq']}/node"
 
 
 def read_directory(path: Path, where: str) -> Tree:
@@ -129,15 +194,14 @@ def _walk(tree: Tree, directory: Path, prefix: str, budget: list[int]) -> None:
             if _ON_THE_WAY.fullmatch(path):
                 _walk(tree, Path(entry.path), path + "/", budget)
         elif entry.is_symlink():
-            if _NODE_LINK.search(path):
-                tree.add(path, b"")
+            tree.add_link(path)
         elif Tree.key(path) is not None:
-            data = _read_file(entry.path)
+            data = _read_file(entry.path, Tree.limit(Tree.key(path) or ""))
             if data is not None:
                 tree.add(path, data)
 
 
-def _read_file(path: str) -> bytes | None:
+def _read_file(path: str, limit: int) -> bytes | None:
     """Read a regular file that is no link; None if it may not be read (some are root's)."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -146,134 +210,10 @@ def _read_file(path: str) -> bytes | None:
     with open(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return None
-        limit = MAX_KEPT if path.endswith("/interrupts") else MAX_FILE
         try:
             return file.read(limit)
         except OSError:
             return None
-
-
-def read_archive(stream: io.BufferedReader, where: str) -> Tree:
-    """Read a tar archive member by member, without unpacking it to disk.
-
-    Raises
-    ------
-    FormatError
-        If it is damaged, holds a path that leaves it, or is too big.
-    """
-    tree = Tree(where)
-    try:
-        for path, data in _members(stream, where):
-            tree.add(path, data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FormatError(where, f"the archive is damaged: {error}") from None
-    return tree
-
-
-# The standard library's tarfile collects extended headers of any size in memory, and so cannot
-# be bounded; what is read here of the format (POSIX ustar, with GNU and pax long names) is little.
-_BLOCK = 512
-_CHUNK = 1 << 16
-_REGULAR, _LINKS, _LONG_NAME, _PAX = (b"0", b"\0", b"7"), (b"1", b"2"), b"L", b"x"
-
-
-def _members(stream: io.BufferedReader, where: str) -> Iterator[tuple[str, bytes]]:
-    unpacked = 0
-    long_name = None
-    for _ in range(MAX_MEMBERS):
-        header = _exactly(stream, _BLOCK, where)
-        if header.count(0) == _BLOCK:
-            # To the end, so that gzip checks its sum.
-            while padding := len(stream.read(_CHUNK)):
-                unpacked += padding
-                _bound(unpacked, where)
-            return
-        name, size, kind = _header(header, where)
-        unpacked += _BLOCK + size
-        _bound(unpacked, where)
-        padding = -size % _BLOCK
-        if kind in (_LONG_NAME, _PAX):
-            if size > MAX_FILE:
-                raise FormatError(where, f"a member's name has {size} bytes")
-            data = _exactly(stream, size, where)
-            _skip(stream, padding, where)
-            long_name = _pax_path(data) if kind == _PAX else data.rstrip(b"\0")
-            continue
-        name = long_name if long_name is not None else name
-        long_name = None
-        if name[:1] == b"/" or (b".." in name and b".." in name.split(b"/")):
-            raise FormatError(where, f"{brief(name)}: a member may not leave the archive")
-        path = name.decode("utf-8", "replace")
-        if kind in _REGULAR and Tree.key(path) is not None:
-            limit = MAX_KEPT if path.endswith("/interrupts") else MAX_FILE
-            data = _exactly(stream, min(size, limit), where)
-            _skip(stream, size - len(data) + padding, where)
-            yield path, data
-        elif kind in _LINKS:
-            _skip(stream, size + padding, where)
-            if _NODE_LINK.search(path):
-                yield path, b""
-        else:
-            _skip(stream, size + padding, where)
-    raise FormatError(where, f"more than {MAX_MEMBERS} members")
-
-
-def _bound(unpacked: int, where: str) -> None:
-    if unpacked > MAX_UNPACKED:
-        raise FormatError(where, f"more than {MAX_UNPACKED} bytes unpacked")
-
-
-def is_header(block: bytes) -> bool:
-    """Tell whether a block is a tar header: its check sum says so."""
-    try:
-        total = int(block[148:156].rstrip(b"\0 ") or b"0", 8)
-    except ValueError:
-        return False
-    # The sum of all bytes, its own field taken as blanks.  Adler-32 has 1 more than that, modulo
-    # 65521, in its lower half, and is many times as fast as sum().
-    summed = zlib.adler32(block[:148] + b" " * 8 + block[156:])
-    return (total + 1) % 65521 == summed & 0xFFFF
-
-
-def _header(header: bytes, where: str) -> tuple[bytes, int, bytes]:
-    """Take name, size and type out of a tar header."""
-    try:
-        size = int(header[124:136].rstrip(b"\0 ") or b"0", 8)
-    except ValueError:
-        size = -1
-    if not is_header(header) or size < 0:
-        raise FormatError(where, "the archive is damaged: expected the header of a member")
-    name = header[:100].rstrip(b"\0")
-    if header[257:263] == b"ustar\0" and header[345]:
-        name = header[345:500].rstrip(b"\0") + b"/" + name
-    return name, size, header[156:157]
-
-
-def _pax_path(data: bytes) -> bytes | None:
-    """Find the path in a pax header, whose records are "length key=value" and a line end."""
-    at = 0
-    path = None
-    while at < len(data):
-        head, blank, _ = data[at : at + 10].partition(b" ")
-        if not blank or not head.isdigit() or int(head) <= len(head):
-            break
-        key, _, value = data[at + len(head) + 1 : at + int(head)].partition(b"=")
-        if key == b"path":
-            path = value.removesuffix(b"\n")
-        at += int(head)
-    return path
-
-
-def _exactly(stream: io.BufferedReader, size: int, where: str) -> bytes:
-    data = stream.read(size)
-    if len(data) != size:
-        raise FormatError(where, "the archive ends too early")
-    return data
-
-
-def _skip(stream: io.BufferedReader, size: int, where: str) -> None:
-    while size > 0:
-        size -= len(_exactly(stream, min(size, _CHUNK), where))
 
 
 def read_tree(tree: Tree) -> Facts:
@@ -293,10 +233,13 @@ def read_tree(tree: Tree) -> Facts:
     _read_nodes(tree, facts)
     _read_cpus(tree, facts)
     facts.arch = _architecture(files)
-    facts.kernel = files.get("proc/sys/kernel/osrelease", "")[:MAX_NAME] or None
+    _read_kernel(files, facts)
     if "proc/interrupts" in files:
         told = read_interrupts(files["proc/interrupts"], f"{tree.where}: proc/interrupts")
-        facts.interrupts = told.interrupts
+        facts.interrupts, facts.columns = told.interrupts, told.columns
+        facts.column_count = told.column_count
+        if facts.online is None:
+            facts.online = told.online
     for path, text in files.items():
         parts = path.split("/")
         if parts[0] == "block":
@@ -304,6 +247,14 @@ def read_tree(tree: Tree) -> Facts:
         elif path.startswith("proc/irq/"):
             read_irq_file(facts, f"{tree.where}: {path}", parts[2], parts[3], text)
     return facts
+
+
+def _read_kernel(files: dict[str, str], facts: Facts) -> None:
+    release = files.get("proc/sys/kernel/osrelease", "")
+    if not release and (found := re.match(r"Linux version (\S+)", files.get("proc/version", ""))):
+        release = found[1]
+    facts.kernel = release[:MAX_NAME] if release and release.isprintable() else None
+    facts.cmdline = flags_of(files.get("proc/cmdline", ""))
 
 
 def _read_nodes(tree: Tree, facts: Facts) -> None:
@@ -377,8 +328,7 @@ def _read_cpus(tree: Tree, facts: Facts) -> None:
             online[cpu] = text == "1"
     _read_masks(tree, siblings, clusters)
     if online and facts.online is None:
-        facts.online = CpuSet(cpu for cpu, up in online.items() if up)
-        facts.present = facts.present or CpuSet(online)
+        _read_online(online, {*siblings, *(cpu for cpu, _ in caches)}, facts)
     # Each CPU is in its own; a CPU that was never brought up has an empty list, or no files.
     told = CpuSet(siblings)
     siblings = {cpu: cpus for cpu, cpus in siblings.items() if cpus}
@@ -390,6 +340,16 @@ def _read_cpus(tree: Tree, facts: Facts) -> None:
         clusters = {cpu: cpus for cpu, cpus in clusters.items() if cpus}
         facts.clusters = distinct(f"{tree.where}: cluster_cpus_list", clusters)
     _read_l2(tree, facts, caches, told)
+
+
+def _read_online(online: dict[int, bool], others: set[int], facts: Facts) -> None:
+    """Take the CPUs' own files; one that cannot go offline, as CPU 0 of x86, has none."""
+    without = sorted({0, *others} - set(online))
+    facts.online = CpuSet([*without, *(cpu for cpu, up in online.items() if up)])
+    facts.present = facts.present or CpuSet([*without, *online])
+    if without:
+        named = f"{CpuSet(without)} has" if len(without) == 1 else f"{CpuSet(without)} have"
+        facts.notes.append(f"{facts.source}: CPU {named} no file online: taken as online")
 
 
 def _read_masks(tree: Tree, siblings: dict[int, CpuSet], clusters: dict[int, CpuSet]) -> None:
@@ -413,26 +373,40 @@ def _read_l2(
         # the kernel's own mask is emptied then (arch/x86/kernel/smpboot.c, remove_siblinginfo()).
         if cache.get("level") != "2" or cache.get("type") == "Instruction" or cpu not in told:
             continue
-        if "shared_cpu_list" in cache:
-            where = f"{tree.where}: cpu{cpu}/cache/{index}/shared_cpu_list"
-            shared[cpu] = read_cpulist(where, cache["shared_cpu_list"])
+        for name, read in (("shared_cpu_list", read_cpulist), ("shared_cpu_map", read_mask)):
+            if name in cache and cpu not in shared:
+                shared[cpu] = read(f"{tree.where}: cpu{cpu}/cache/{index}/{name}", cache[name])
     if shared:
         facts.l2 = distinct(f"{tree.where}: shared_cpu_list of the L2", shared)
 
 
+_CPU_TYPES = {"x86": "x86_64", "aarch64": "aarch64", "loongarch": "loongarch64", "ppc64": "ppc64"}
+_CPUINFO = (
+    ("vendor_id\t: ", "x86_64"),
+    ("CPU implementer", "aarch64"),
+    ("mmu\t\t: sv", "riscv64"),
+    ("isa\t\t: rv", "riscv64"),
+    ("Loongson", "loongarch64"),
+    ("POWER", "ppc64le"),
+)
+
+
 def _architecture(files: dict[str, str]) -> str | None:
     """Tell the architecture by what only one of them has."""
+    found = re.search("type:([a-z0-9]{1,16})", files.get("devices/system/cpu/modalias", ""))
+    if found and found[1] in _CPU_TYPES:
+        return _CPU_TYPES[found[1]]
     cpuinfo = files.get("proc/cpuinfo", "")
-    if "type:x86" in files.get("devices/system/cpu/modalias", "") or "vendor_id\t: " in cpuinfo:
-        return "x86_64"
-    if "CPU implementer" in cpuinfo:
-        return "aarch64"
+    for word, arch in _CPUINFO:
+        if word in cpuinfo:
+            return arch
     names = {path.rpartition("/")[2] for path in files}
     if "midr_el1" in names:
         return "aarch64"
     if "book_id" in names:
         return "s390x"
-    # Only powerpc had caches' CPUs as masks alone (arch/powerpc/kernel/cacheinfo.c before 5.9).
-    if "shared_cpu_map" in names and "shared_cpu_list" not in names:
-        return "ppc64"
+    # Of whole copies only powerpc's had caches' CPUs as masks alone (arch/powerpc/kernel/
+    # cacheinfo.c before 5.9).
+    if "shared_cpu_map" in names and not {"shared_cpu_list", "modalias"} & names:
+        return "ppc64" if "possible" in names else None
     return None
