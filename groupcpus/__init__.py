@@ -13,6 +13,9 @@ from groupcpus.machines.life import Life
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import Run, simulate
 from groupcpus.sources import load_machine
+from groupcpus.studies.rotation import ROTATE_TILED
+
+REVISIONS[ROTATE_TILED.name] = ROTATE_TILED
 
 __all__ = [
     "IRQCHIPS",

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import explain, group_cpus_evenly
 from groupcpus.engine.irqchips import FirstCpu, VectorMatrix
-from groupcpus.engine.revisions import REVISIONS, continue_shares, deal_tiles
+from groupcpus.engine.revisions import REVISIONS
+from groupcpus.engine.steps import Assigned
 from groupcpus.engine.topology import Topology
 from groupcpus.machines.bounds import reachable_cpus, reachable_maximum
+from groupcpus.studies.rotation import continue_shares, deal_tiles
 from tests.strategies import WRAP, made, numgrps_for, offsets
 
 TILED = REVISIONS["rotate-tiled"]
@@ -30,7 +32,7 @@ def calls_of(topology, sizes, start=0, revision=TILED):
     counter, masks = start, []
     for numgrps in sizes:
         masks.append(masks_of(topology, numgrps, counter, revision))
-        counter = (counter + revision.ticks(numgrps)) % WRAP
+        counter = (counter + revision.advance(numgrps)) % WRAP
     return masks
 
 
@@ -92,18 +94,17 @@ def test_nodes_and_clusters_get_what_cluster_gives_them(machine, data):
     if numgrps <= len(nodes):
         return
     assert crossing(masks, nodes) == 0
-    for node, members in zip(nodes, (cpus for cpus in topology._node_cpus if cpus), strict=True):
+    for node in nodes:
         groups = [mask for mask in masks if mask & node]
         # The same node alone, with as many groups.
         alone = machine_of(topology, node)
         expected = [mask for mask in masks_of(alone, len(groups), 0, "cluster") if mask]
-        clusters = alone._node_clusters[0]
-        parts = [sum(1 << cpu for cpu in cluster) for cluster in clusters or []]
+        parts = [CpuSet(cluster).mask for cluster in alone.clusters_in(alone.possible) or []]
         if parts and len(parts) <= len(groups):
             assert shares(groups, parts) == shares(expected, parts)
             assert crossing(groups, parts) == 0
         else:
-            parts = [sum(1 << cpu for cpu in members)]
+            parts = [node]
         for part in parts:
             sizes = [mask.bit_count() for mask in groups if mask & part]
             assert max(sizes) - min(sizes) <= 1
@@ -158,13 +159,13 @@ def test_the_explained_answer_is_the_answer(machine, data):
     total = data.draw(offsets)
     answer, trace = explain(machine.topology, numgrps, revision=TILED, spread_offset=total)
     assert [mask.mask for mask in answer.masks] == masks_of(machine.topology, numgrps, total)
-    dealt = Counter(cpu for step in trace for cpu in getattr(step, "cpus", ()))
-    assert set(dealt) == set(machine.topology.possible)
+    assigned = Counter(cpu for step in trace if isinstance(step, Assigned) for cpu in step.cpus)
+    assert assigned == Counter(machine.topology.possible)
     assert all(map(str, trace))
 
 
 def test_a_call_for_one_group_moves_nothing():
-    assert [TILED.ticks(numgrps) for numgrps in (1, 2, 62)] == [0, 2, 62]
+    assert [TILED.advance(numgrps) for numgrps in (1, 2, 62)] == [0, 2, 62]
     assert TILED.offset(1, 77) == 0
     assert TILED.offset(2, WRAP + 77) == 77
 

@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 
 from groupcpus.__main__ import main
-from groupcpus.engine.group_cpus import Dealt, explain, group_cpus_evenly
+from groupcpus.engine.group_cpus import explain, group_cpus_evenly
+from groupcpus.engine.steps import Assigned
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, RequestError
 from groupcpus.machines.machine import read_machine
@@ -236,7 +237,7 @@ def units(topology, numgrps, revision, offset):
     grouping, steps = explain(topology, numgrps, revision=revision, spread_offset=offset)
     dealt: dict[tuple[int, object], list[int]] = {}
     for step in steps:
-        if isinstance(step, Dealt):
+        if isinstance(step, Assigned):
             dealt.setdefault((step.node, step.cluster), []).append(len(step.cpus))
     return grouping, [(sum(sizes), len(sizes)) for sizes in dealt.values()]
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcpus.engine.sort import heapsort_order, order_of_equal_keys
+from groupcpus.engine.sort import heapsort_order
 from groupcpus.errors import RequestError
 
 np = pytest.importorskip("numpy")
@@ -33,10 +33,9 @@ def test_any_keys(variant, values):
 
 
 @pytest.mark.parametrize("variant", SORTS)
-def test_the_closed_form_of_equal_keys(variant):
+def test_equal_keys(variant):
     for count in range(301):
         sorted_by_c = twin_order([7] * count, variant)
-        assert order_of_equal_keys(count, variant) == sorted_by_c, count
         assert heapsort_order([7] * count, variant) == sorted_by_c, count
 
 

@@ -14,8 +14,8 @@ from groupcpus import (
     group_cpus_evenly,
     heapsort_order,
 )
-from groupcpus.engine.group_cpus import Allotted
-from groupcpus.engine.revisions import respread_classes, respread_over_smallest
+from groupcpus.engine.revisions import rotate_classes, rotate_over_smallest
+from groupcpus.engine.steps import Allotted
 from groupcpus.errors import RequestError
 from groupcpus.machines.machine import machine_names
 from groupcpus.studies.lessons import (
@@ -173,13 +173,13 @@ def test_uneven_sizes_are_found_and_nothing_else():
 def test_what_the_engine_refuses_is_told_in_its_words():
     frame = check_revision(own(deal=lambda n, g, o: Deal([1] * g)), FOUR)
     assert str(frame.loc["accepted", VERDICT]).startswith(
-        "four, 2 groups, counter 0: revision 'mine': deal gave Deal(sizes=[1, 1], first=0) for 4 "
-        "CPUs; expected sizes that are 4 in all"
+        "four, 2 groups, counter 0: revision 'mine': deal gave Deal(sizes=[1, 1], first=0); "
+        "expected sizes that are 4 in all"
     )
     # One group is a whole node, and 4 or 5 have one CPU each; the others have no masks to judge.
     assert list(frame["calls"]) == [5, 3, 3, 3, 2, 2]
-    nothing = check_revision(own(ticks=lambda numgrps: -1), FOUR)
-    assert "ticks gave -1" in str(nothing.loc["accepted", VERDICT])
+    nothing = check_revision(own(counts=lambda numgrps: -1), FOUR)
+    assert "counts gave [-1]" in str(nothing.loc["accepted", VERDICT])
     assert set(nothing[VERDICT][1:]) == {"-"}
 
 
@@ -289,11 +289,11 @@ def turn_by_extras(ncpus, ngroups, offset):
     return turn(ncpus, ngroups, offset, sum(ngroups) % len(ngroups))
 
 
-def test_a_respread_is_right_if_it_is_even_and_fair():
+def test_a_rotation_is_right_if_it_is_even_and_fair():
     assert check("own3", turn_by_extras)
-    assert check("own3", respread_classes)
+    assert check("own3", rotate_classes)
     # Even on that machine, but unequal clusters lose their proportions elsewhere.
-    assert repr(check("own3", respread_over_smallest)) == "own3: not yet"
+    assert repr(check("own3", rotate_over_smallest)) == "own3: not yet"
     assert repr(check("own3", turn)) == "own3: not yet"
-    assert "respread_nodes gave" in repr(check("own3", lambda ncpus, ngroups, offset: None))
+    assert "rotate gave" in repr(check("own3", lambda ncpus, ngroups, offset: None))
     assert "Expected a function" in repr(check("own3", [1, 2]))

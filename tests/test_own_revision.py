@@ -2,12 +2,13 @@
 """Revisions of a reader's own: good ones work, and bad ones are refused in a sentence."""
 
 import re
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from groupcpus.engine.group_cpus import explain, group_cpus_evenly
-from groupcpus.engine.revisions import Deal, Revision, deal_rotating_fixed
+from groupcpus.engine.revisions import Deal, Order, Revision, deal_rotating_fixed
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError, RequestError
 from groupcpus.machines.machine import read_machine
@@ -34,7 +35,7 @@ BAD_DEALS = {
     "a start before": lambda n, g, o: Deal([n] * g, -1),
     "a start that is none": lambda n, g, o: Deal([n] * g, "0"),  # type: ignore[arg-type]
 }
-BAD_RESPREADS = {
+BAD_ROTATIONS = {
     "a negative count": lambda n, g, o: [-1, sum(g) + 1],
     "too many": lambda n, g, o: [count + 1 for count in g],
     "none for one": lambda n, g, o: [0, sum(g)],
@@ -59,37 +60,87 @@ def test_a_bad_deal_is_refused(name):
     assert refused(own(deal=BAD_DEALS[name])).startswith("revision 'mine': deal gave ")
 
 
-@pytest.mark.parametrize("name", BAD_RESPREADS)
-@pytest.mark.parametrize("level", ["nodes", "clusters"])
-def test_a_bad_respread_is_refused(name, level):
-    message = refused(own(**{f"respread_{level}": BAD_RESPREADS[name]}))
-    assert message.startswith(f"revision 'mine': respread_{level} gave ")
+@pytest.mark.parametrize("name", BAD_ROTATIONS)
+@pytest.mark.parametrize("level", ["node", "cluster"])
+def test_a_bad_rotation_is_refused(name, level):
+    message = refused(own(rotate=BAD_ROTATIONS[name], levels=(level,)))
+    assert message.startswith("revision 'mine': rotate gave ")
 
 
-def test_bad_parts_and_shares_are_refused():
-    assert "deal_parts gave" in refused(own(deal_parts=lambda c, p, g, t: Deal([sum(p)] * g)))
-    assert "deal_parts gave" in refused(own(deal_parts=lambda c, p, g, t: False))
-    assert "continue_shares gave" in refused(
-        own(continue_shares=lambda n, g, t, c: ([1] * len(g), [0] * len(g)))
-    )
-    assert "continue_shares gave" in refused(own(continue_shares=lambda n, g, t, c: (g, None)))
+class Answering(Revision):
+    """A subclass with answers of its own."""
+
+    answers: ClassVar[dict[str, object]] = {}
+
+    def first_node(self, ncpus, turn):
+        return self.answers.get("first_node", 0)
+
+    def share(self, level, ncpus, ngroups, turn):
+        return self.answers.get("share", (ngroups, [turn] * len(ngroups)))
+
+    def divide(self, topology, cpus, ngroups, turn):
+        return self.answers.get("divide", super().divide(topology, cpus, ngroups, turn))
+
+
+def answering(**answers) -> Revision:
+    revision = Answering("mine", "nowhere", "for a test")
+    object.__setattr__(revision, "answers", answers)
+    return revision
 
 
 @pytest.mark.parametrize("first", [99, -1, None, 0.5])
 def test_a_bad_first_node_is_refused(first):
-    assert "first_node gave" in refused(own(first_node=lambda n, o: first), numgrps=1)
+    assert "first_node gave" in refused(answering(first_node=first), numgrps=1)
 
 
-@pytest.mark.parametrize("ticks", [None, "1", -1])
-def test_a_bad_tick_is_refused(ticks):
-    revision = own(ticks=lambda numgrps: ticks)
-    with pytest.raises(RequestError, match="ticks gave"):
+@pytest.mark.parametrize("share", [None, 5, (), ([1, 4], None), ([1, 4], [0]), (None, [0, 0])])
+def test_a_bad_share_of_a_subclass_is_refused(share):
+    assert re.search("(share|rotate) gave", refused(answering(share=share)))
+
+
+@pytest.mark.parametrize(
+    "divided",
+    [
+        None,
+        5,
+        (),
+        (Deal([1] * 5), None),
+        (Deal([1] * 5), Order([1], {})),
+        (Deal([1] * 5), Order([0, 0, 1, 2, 3, 4, 5, 6], {})),
+        (None, Order([1], {})),
+    ],
+)
+def test_a_bad_division_of_a_subclass_is_refused(divided):
+    assert re.search("(divide|deal) gave", refused(answering(divide=divided)))
+
+
+@pytest.mark.parametrize("counts", [None, "1", -1])
+def test_a_bad_count_is_refused(counts):
+    revision = own(counts=lambda numgrps: counts)
+    with pytest.raises(RequestError, match="counts gave"):
         simulate(read_machine("D16plds_v6"), revision=revision)
 
 
-def test_a_bad_sort_is_refused_at_once():
-    with pytest.raises(GroupCpusError, match="sort 'quick': expected 'double-pop'"):
-        own(sort="quick")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sort": "quick"},
+        {"sort": None},
+        {"levels": "node"},
+        {"levels": ("nodes",)},
+        {"levels": (["node"],)},
+        {"rotate": 3},
+        {"deal": None},
+        {"counts": 1},
+    ],
+    ids=str,
+)
+def test_a_bad_field_is_refused_at_once(fields):
+    (field,) = fields
+    with pytest.raises(GroupCpusError, match=f"revision 'mine': {field} .*: expected"):
+        own(**fields)
+    with pytest.raises(GroupCpusError, match="revision 5: expected a name"):
+        Revision(5, "nowhere", "for a test")  # type: ignore[arg-type]
 
 
 def test_sizes_may_come_from_numpy():

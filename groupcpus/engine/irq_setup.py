@@ -136,7 +136,7 @@ def _cores(topology: Topology, hop: CpuSet) -> list[CpuSet]:
     cores = []
     for cpu in cpus_of(left):
         if left >> cpu & 1:
-            core = topology._sibling_masks[cpu] & topology.online.mask
+            core = topology.siblings_of(cpu).mask & topology.online.mask
             cores.append(CpuSet.from_mask(core))
             left &= ~core
     return cores

@@ -1,62 +1,66 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The versions of `group_cpus_evenly`, each as data and a few small functions.
+"""The versions of `group_cpus_evenly`: each is data and a few small functions.
 
-All versions share one skeleton (`group_cpus`).  They differ in the sort, in whether they
-look at clusters, and in what a call's *spread_offset* rotates:
+All versions share one algorithm (`group_cpus`).  They differ in the sort, in whether they look at
+clusters, and in what a call's *offset* rotates:
 
-* ``respread``: after groups were allotted to nodes or clusters in proportion to their CPUs, which
+* ``rotate``: after groups were allotted to nodes or clusters in proportion to their CPUs, which
   of them keep the ones that rounding left over;
-* ``deal``: which groups of a node or cluster get one CPU more, and at which CPU dealing starts;
-* ``first_node``: where the round robin over whole nodes starts when nodes outnumber groups.
+* ``deal``: which groups of a node or cluster get one CPU more, and which CPU is assigned first.
 
-A revision that keeps a running total of groups instead of a number of calls has two more:
-
-* ``continue_shares``: like ``respread``, and how many groups each node or cluster had before;
-* ``deal_parts``: like ``deal``, for CPUs in the order of their clusters and cores.
+A revision that needs more is a subclass of `Revision`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple
 
+from groupcpus.engine.sort import VARIANTS
+from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError, brief, meant
 
 __all__ = [
+    "LEVELS",
     "REVISIONS",
+    "CheckedRevision",
     "Deal",
+    "Order",
     "Revision",
-    "continue_shares",
     "deal_evenly",
     "deal_from_rotated_start",
     "deal_rotating",
     "deal_rotating_fixed",
-    "deal_tiles",
     "get_revision",
-    "respread_classes",
-    "respread_over_proportional_floor",
-    "respread_over_smallest",
+    "place_extras",
+    "rotate_classes",
+    "rotate_over_floor",
+    "rotate_over_smallest",
 ]
 
-_UINT_MAX = 0xFFFFFFFF
+UINT_MAX = 0xFFFFFFFF
+LEVELS = ("node", "cluster")
 
 
 class Deal(NamedTuple):
-    """How the CPUs of one node or cluster are dealt to its groups."""
+    """How the CPUs of one node or cluster are divided among its groups."""
 
     sizes: Sequence[int]
     """CPUs that each group gets, in group order."""
     first: int = 0
-    """Position, in the ascending list of the CPUs, of the one that is dealt first."""
+    """Position of the CPU that is assigned first."""
 
 
-Dealer = Callable[[int, int, int], Deal]
-Respreader = Callable[[Sequence[int], Sequence[int], int], Sequence[int]]
-Continuer = Callable[[Sequence[int], Sequence[int], int, int], tuple[Sequence[int], Sequence[int]]]
-PartsDealer = Callable[[Sequence[int], Sequence[int], int, int], Deal | None]
+class Order(NamedTuple):
+    """The CPUs of a node or cluster in the order in which groups take them."""
+
+    cpus: Sequence[int]
+    siblings: Mapping[int, Sequence[int]]
+    """The CPUs that a group takes along with each, while it has room."""
 
 
-def deal_evenly(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
+def deal_evenly(ncpus: int, ngroups: int, offset: int) -> Deal:
     """Give the first ``ncpus % ngroups`` groups one CPU more; the offset changes nothing.
 
     Source: ``assign_cpus_to_groups()``, lib/group_cpus.c, Linux 7.0; the same loop stands in
@@ -71,10 +75,10 @@ def deal_evenly(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
     return Deal([share + 1] * extra + [share] * (ngroups - extra))
 
 
-def deal_rotating(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
+def deal_rotating(ncpus: int, ngroups: int, offset: int) -> Deal:
     """Rotate which groups get one CPU more, in 32-bit arithmetic that may wrap.
 
-    When ``v + spread_offset`` wraps inside a loop, the wrong number of groups may get one more.
+    When ``v + offset`` wraps inside a loop, the wrong number of groups may get one more.
     Source: "[PATCH v2] lib/group_cpus: rotate extra groups to avoid IRQ stacking".
 
     Examples
@@ -85,14 +89,10 @@ def deal_rotating(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
     [2, 2, 1]
     """
     share, extra = divmod(ncpus, ngroups)
-    if not extra:
-        return Deal([share] * ngroups)
-    return Deal(
-        [share + (((v + spread_offset) & _UINT_MAX) % ngroups < extra) for v in range(ngroups)]
-    )
+    return Deal([share + ((v + offset & UINT_MAX) % ngroups < extra) for v in range(ngroups)])
 
 
-def deal_rotating_fixed(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
+def deal_rotating_fixed(ncpus: int, ngroups: int, offset: int) -> Deal:
     """Rotate which groups get one CPU more, the offset reduced first so that nothing wraps.
 
     Examples
@@ -100,11 +100,11 @@ def deal_rotating_fixed(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
     >>> deal_rotating_fixed(4, 3, 2**32 - 1).sizes
     [2, 1, 1]
     """
-    return deal_rotating(ncpus, ngroups, spread_offset % ngroups)
+    return deal_rotating(ncpus, ngroups, offset % ngroups)
 
 
-def deal_from_rotated_start(ncpus: int, ngroups: int, spread_offset: int) -> Deal:
-    """Rotate which groups get one CPU more and, when some do, the CPU that is dealt first.
+def deal_from_rotated_start(ncpus: int, ngroups: int, offset: int) -> Deal:
+    """Rotate which groups get one CPU more and, when some do, the CPU that is assigned first.
 
     The first CPU moves by a little more than half the set a call, a step that meets every CPU
     before it repeats.
@@ -116,25 +116,23 @@ def deal_from_rotated_start(ncpus: int, ngroups: int, spread_offset: int) -> Dea
     >>> deal_from_rotated_start(8, 4, 1)
     Deal(sizes=[2, 2, 2, 2], first=0)
     """
-    deal = deal_rotating_fixed(ncpus, ngroups, spread_offset)
+    deal = deal_rotating_fixed(ncpus, ngroups, offset)
     if ncpus % ngroups == 0:
         return deal
     stride = ncpus // 2 + 1
     if ncpus % 2 == 0 and stride % 2 == 0:
         stride += 1
-    return Deal(deal.sizes, spread_offset % ncpus * stride % ncpus)
+    return Deal(deal.sizes, offset % ncpus * stride % ncpus)
 
 
-def respread_over_proportional_floor(
-    ncpus: Sequence[int], ngroups: Sequence[int], spread_offset: int
-) -> list[int]:
+def rotate_over_floor(ncpus: Sequence[int], ngroups: Sequence[int], offset: int) -> list[int]:
     """Take back what exceeds each cluster's proportional floor and place it from a rotated start.
 
     Parameters
     ----------
     ncpus, ngroups : sequence of int
         CPUs and allotted groups of each cluster, in the order of the sort.
-    spread_offset : int
+    offset : int
         The position where placing starts, modulo the number of clusters.
 
     Returns
@@ -148,18 +146,18 @@ def respread_over_proportional_floor(
 
     Examples
     --------
-    >>> [respread_over_proportional_floor([4] * 5, [1, 1, 1, 2, 2], n) for n in (0, 1)]
+    >>> [rotate_over_floor([4] * 5, [1, 1, 1, 2, 2], n) for n in (0, 1)]
     [[2, 1, 2, 1, 1], [1, 2, 1, 2, 1]]
     """
-    total_groups, total_cpus = sum(ngroups), sum(ncpus)
-    floor = {cap: max(1, total_groups * cap // total_cpus) for cap in set(ncpus)}
-    base = list(map(min, map(floor.__getitem__, ncpus), ngroups))
-    return place_extras(ncpus, ngroups, base, spread_offset)
+    numgrps, total = sum(ngroups), sum(ncpus)
+    floor = [
+        min(groups, max(1, numgrps * cpus // total))
+        for cpus, groups in zip(ncpus, ngroups, strict=True)
+    ]
+    return place_extras(ncpus, ngroups, floor, offset)
 
 
-def respread_over_smallest(
-    ncpus: Sequence[int], ngroups: Sequence[int], spread_offset: int
-) -> list[int]:
+def rotate_over_smallest(ncpus: Sequence[int], ngroups: Sequence[int], offset: int) -> list[int]:
     """Do the same over the smallest allotment of any cluster, as the first patch is said to.
 
     Source: rebuilt from the change log of "[PATCH v2] lib/group_cpus: rotate extra groups to avoid
@@ -169,17 +167,17 @@ def respread_over_smallest(
     --------
     Unequal clusters lose their proportions:
 
-    >>> respread_over_smallest([2, 8], [1, 4], 0)
+    >>> rotate_over_smallest([2, 8], [1, 4], 0)
     [2, 3]
     """
-    return place_extras(ncpus, ngroups, [min(ngroups)] * len(ngroups), spread_offset)
+    return place_extras(ncpus, ngroups, [min(ngroups)] * len(ngroups), offset)
 
 
 def place_extras(
     ncpus: Sequence[int],
     ngroups: Sequence[int],
     base: list[int],
-    spread_offset: int,
+    offset: int,
     stride: int | None = None,
 ) -> list[int]:
     """Place the groups that `base` leaves over: first in strides, then wherever there is room."""
@@ -188,7 +186,7 @@ def place_extras(
     extras = sum(ngroups) - sum(base)
     if stride is None:
         stride = count // extras if 0 < extras < count else 1
-    start = spread_offset % count
+    start = offset % count
     for i in range(count):
         if not extras:
             break
@@ -204,12 +202,12 @@ def place_extras(
     return placed
 
 
-def respread_classes(ncpus: Sequence[int], ngroups: Sequence[int], spread_offset: int) -> list[int]:
+def rotate_classes(ncpus: Sequence[int], ngroups: Sequence[int], offset: int) -> list[int]:
     """Split what equally large nodes (or clusters) got evenly, the remainder from a rotated start.
 
     Examples
     --------
-    >>> respread_classes([8] * 6, [5, 5, 5, 5, 6, 6], 1)
+    >>> rotate_classes([8] * 6, [5, 5, 5, 5, 6, 6], 1)
     [5, 6, 5, 5, 6, 5]
     """
     spread = list(ngroups)
@@ -220,146 +218,28 @@ def respread_classes(ncpus: Sequence[int], ngroups: Sequence[int], spread_offset
         for at in places:
             spread[at] = share
         for i in range(left):
-            spread[places[(spread_offset % count + i * (count // left)) % count]] += 1
+            spread[places[(offset % count + i * (count // left)) % count]] += 1
     return spread
 
 
-def continue_shares(
-    ncpus: Sequence[int], ngroups: Sequence[int], total: int, calls: int
-) -> tuple[list[int], list[int]]:
-    """Split what equally large nodes (or clusters) got evenly, from where the last call ended.
-
-    Think of the groups that such nodes ever got as numbered, and dealt to them in turn.  A call
-    takes the next numbers; so each node has had as many as the others, up to one, whatever sizes
-    the calls had.
-
-    Parameters
-    ----------
-    ncpus, ngroups : sequence of int
-        CPUs and allotted groups of each node (or cluster), in the order of the sort.
-    total : int
-        How many groups they all were given before.
-    calls : int
-        How many calls that makes, if all were as large as this one.
-
-    Returns
-    -------
-    ngroups, totals : list of int
-        The groups of each now, and how many each was given before.
-
-    Examples
-    --------
-    >>> continue_shares([8] * 3, [2, 2, 3], total=0, calls=0)
-    ([3, 2, 2], [0, 0, 0])
-    >>> continue_shares([8] * 3, [2, 2, 3], total=7, calls=1)
-    ([2, 3, 2], [3, 2, 2])
-    """
-    spread, totals = list(ngroups), [0] * len(ngroups)
-    numgrps = sum(ngroups)
-    for _, same in groupby(range(len(ncpus)), key=lambda at: ncpus[at]):
-        places = list(same)
-        count = len(places)
-        here = sum(ngroups[at] for at in places)
-        # Nodes of other sizes had theirs: as many a call as now.
-        before = total - calls * (numgrps - here)
-        share, left = divmod(here, count)
-        for i, at in enumerate(places):
-            spread[at] = share + ((i - before) % count < left)
-            totals[at] = (before - i + count - 1) // count
-    return spread, totals
+def never(numgrps: int) -> int:
+    """Return 0: a revision that has no counter."""
+    return 0
 
 
-def deal_tiles(
-    clusters: Sequence[int], cores: Sequence[int], ngroups: int, total: int
-) -> Deal | None:
-    """Lay the groups of successive calls around the CPUs like tiles.
-
-    Where a group may fit into a cluster or core, the groups with one CPU more come first, and the
-    first of them takes the cluster (or core, or CPU) after the last one of the call before.  So
-    such groups meet every CPU equally often, and no more groups cross a border than must.
-
-    Other groups are larger than any cluster and core.  The two sizes take turns as evenly as can
-    be, and everything moves back by one CPU a call.  Then in any row of calls every CPU is the last
-    one of a group equally often, and the first one.
-
-    Parameters
-    ----------
-    clusters, cores : sequence of int
-        CPUs of each cluster (nothing, if there is no need to look at them) and of each core.
-    ngroups : int
-        How many groups to deal them to.
-    total : int
-        How many groups these CPUs were given before.
-
-    Returns
-    -------
-    Deal or None
-        Positions count CPUs cluster by cluster, core by core; None: deal as `cluster` does,
-        for clusters that are not equally large.
-
-    Examples
-    --------
-    Five cores of two CPUs: three pairs, and in the next call the next three pairs.
-
-    >>> deal_tiles([], [2] * 5, 7, total=0), deal_tiles([], [2] * 5, 7, total=7)
-    (Deal(sizes=[2, 2, 2, 1, 1, 1, 1], first=0), Deal(sizes=[2, 2, 2, 1, 1, 1, 1], first=6))
-
-    Larger groups:
-
-    >>> deal_tiles([], [1] * 8, 3, total=0), deal_tiles([], [1] * 8, 3, total=3)
-    (Deal(sizes=[3, 3, 2], first=0), Deal(sizes=[3, 2, 3], first=2))
-    """
-    ncpus = sum(cores)
-    share, extra = divmod(ncpus, ngroups)
-    if len(clusters) > 1 and share <= max(clusters):
-        if len(set(clusters)) > 1:
-            return None
-        part = clusters[0]
-    elif len(cores) > 1 and len(set(cores)) == 1 and share <= cores[0]:
-        part = cores[0]
-    elif share == 1:
-        part = 1
-    else:
-        return _deal_between(ncpus, ngroups, total // ngroups % ncpus)
-    # A call's larger groups cover extra * (share + 1) CPUs. Up to whole rounds of all CPUs, which
-    # are ngroups * share + extra, that is ngroups * share * (share + 1) CPUs less.
-    back = total * share * (share + 1) // part
-    sizes = [share + 1] * extra + [share] * (ngroups - extra)
-    return Deal(sizes, -back % (ncpus // part) * part if extra else 0)
+def always(numgrps: int) -> int:
+    """Return 1: every call counts."""
+    return 1
 
 
-def _deal_between(ncpus: int, ngroups: int, back: int) -> Deal:
-    """Start group i at CPU ``ceil(i * ncpus / ngroups) - back``, counting in a circle."""
-    first = (back - 1) * ngroups // ncpus + 1
-    starts = [-(-i * ncpus // ngroups) - back for i in range(first, first + ngroups + 1)]
-    return Deal(list(map(int.__sub__, starts[1:], starts)), starts[0])
-
-
-def _never(numgrps: int) -> bool:
-    return False
-
-
-def _always(numgrps: int) -> bool:
-    return True
-
-
-def _unless_one(numgrps: int) -> bool:
-    return numgrps != 1
-
-
-def _by_groups(numgrps: int) -> int:
-    """Count groups; a call for one is no reason to move anything."""
-    return numgrps if numgrps > 1 else 0
-
-
-def _rotated_if_equal(ncpus: Sequence[int], spread_offset: int) -> int:
-    """Start the round robin at a rotated node when all nodes are equally large."""
-    return spread_offset % len(ncpus) if len(set(ncpus)) == 1 else 0
+def unless_one(numgrps: int) -> int:
+    """Return 1, or 0 for a call with one group, which is no reason to rotate anything."""
+    return int(numgrps != 1)
 
 
 @dataclass(frozen=True)
 class Revision:
-    """A version of `group_cpus_evenly`.
+    """A version of `group_cpus_evenly`: data, and functions for what the call counter rotates.
 
     Parameters
     ----------
@@ -369,34 +249,33 @@ class Revision:
         Which kernels have it, or where it was proposed.
     summary : str
         What it does differently, in a line.
-    sort : {"double-pop", "single-pop"}
-        The kernel's sort that it runs on.
+    sort : {"double-pop", "single-pop", "stable"}
+        The kernel's sort that it runs on, or one that is in no kernel.
     cluster_aware : bool
         Whether a node's groups are kept within clusters when there are enough of them.
-    respread_nodes, respread_clusters : callable, optional
-        ``f(ncpus, ngroups, spread_offset) -> ngroups``: moves allotted groups between nodes, or
-        between the clusters of a node; all in the order of the sort.
+    rotate : callable, optional
+        ``f(ncpus, ngroups, offset) -> ngroups``: moves allotted groups between nodes, or between
+        the clusters of a node; all in the order of the sort.
+    levels : tuple of str
+        What `rotate` moves groups between: ``"cluster"``, ``"node"``.  With ``"node"``, equally
+        large nodes also take turns being first when there are fewer groups than nodes.
     deal : callable
-        ``f(ncpus, ngroups, spread_offset) -> Deal``: how a node or cluster is dealt.
-    first_node : callable, optional
-        ``f(ncpus, spread_offset) -> position`` of the node where the round robin over whole nodes
-        starts, given their CPU counts.
-    ticks : callable
+        ``f(ncpus, ngroups, offset) -> Deal``: how the CPUs of a node or cluster are divided.
+    counts : callable
         ``f(numgrps) -> int``: how far a call advances the counter, whose value before it is the
-        call's offset.  With 0 (or False) the counter stands still and the offset is 0.
-    continue_shares : callable, optional
-        ``f(ncpus, ngroups, total, calls) -> (ngroups, totals)``: instead of `respread_nodes` and
-        `respread_clusters`, for a counter of groups; see the function of that name.
-    deal_parts : callable, optional
-        ``f(clusters, cores, ngroups, total) -> Deal``, or None to deal with `deal` after all:
-        how CPUs in the order of their clusters and cores are dealt; see `deal_tiles`.
+        call's offset.  With 0 the counter stands still and the offset is 0.
+
+    Notes
+    -----
+    A revision that needs more is a subclass with a `turn`, `share`, `first_node` or `divide` of
+    its own; what they return is checked in each call.
 
     Examples
     --------
     A revision of one's own is a few arguments:
 
     >>> from groupcpus import Topology, group_cpus_evenly
-    >>> mine = Revision("mine", "nowhere", "the last groups get more", ticks=lambda numgrps: False,
+    >>> mine = Revision("mine", "nowhere", "the last groups get more",
     ...                 deal=lambda ncpus, ngroups, offset: deal_rotating_fixed(ncpus, ngroups, 2))
     >>> machine = Topology.uniform(nodes=1, cpus_per_node=4, threads=1, cluster=4)
     >>> [str(mask) for mask in group_cpus_evenly(machine, 3, revision=mine).masks]
@@ -408,39 +287,155 @@ class Revision:
     summary: str
     sort: str = "double-pop"
     cluster_aware: bool = True
-    respread_nodes: Respreader | None = None
-    respread_clusters: Respreader | None = None
-    deal: Dealer = deal_evenly
-    first_node: Callable[[Sequence[int], int], int] | None = None
-    ticks: Callable[[int], int] = _never
-    continue_shares: Continuer | None = None
-    deal_parts: PartsDealer | None = None
+    rotate: Callable[[Sequence[int], Sequence[int], int], Sequence[int]] | None = None
+    levels: tuple[str, ...] = ("cluster",)
+    deal: Callable[[int, int, int], Deal] = deal_evenly
+    counts: Callable[[int], int] = never
 
     def __post_init__(self) -> None:
-        if self.sort not in ("double-pop", "single-pop", "stable"):
+        if not isinstance(self.name, str):
+            raise RequestError(f"revision {brief(self.name)}: expected a name")
+        where = f"revision {brief(self.name)}"
+        if self.sort not in VARIANTS:
             raise RequestError(
-                f"revision {brief(self.name)}: sort {brief(self.sort)}: expected 'double-pop', "
-                f"'single-pop' or 'stable'"
+                f"{where}: sort {brief(self.sort)}: expected {' or '.join(VARIANTS)}"
             )
+        if not isinstance(self.levels, tuple) or any(at not in LEVELS for at in self.levels):
+            raise RequestError(
+                f"{where}: levels {brief(self.levels)}: expected a tuple of {' and '.join(LEVELS)}"
+            )
+        # No rotate is none; anything else that is false is a mistake.
+        rotate = never if self.rotate is None else self.rotate
+        functions = {"rotate": rotate, "deal": self.deal, "counts": self.counts}
+        for field, function in functions.items():
+            if not callable(function):
+                raise RequestError(f"{where}: {field} {brief(function)}: expected a function")
 
-    def steps(self, numgrps: int) -> int:
-        """Tell how far a call for `numgrps` groups advances the counter.
+    def advance(self, numgrps: int) -> int:
+        """Return how far a call for `numgrps` groups advances the counter.
 
         Raises
         ------
         RequestError
-            If `ticks` gives no number.
+            If `counts` gives no number.
         """
-        steps = self.ticks(numgrps)
-        if not isinstance(steps, int) or steps < 0:
-            raise RequestError(
-                f"revision {brief(self.name)}: ticks gave {brief(steps)}; expected 0 or more"
-            )
-        return int(steps)
+        (step,) = _whole_numbers(self, "counts", [self.counts(numgrps)], 1)
+        return step
 
     def offset(self, numgrps: int, counter: int) -> int:
-        """Give the offset that a call takes when the counter stands at `counter`."""
-        return counter & _UINT_MAX if self.steps(numgrps) else 0
+        """Return the offset that a call takes when the counter stands at `counter`."""
+        return counter & UINT_MAX if self.advance(numgrps) else 0
+
+    def turn(self, numgrps: int, offset: int) -> Any:
+        """Return what the functions below are given in a call: here its offset."""
+        return offset
+
+    def first_node(self, ncpus: Sequence[int], turn: Any) -> int:
+        """Return the position of the node where whole nodes start, given their CPU counts."""
+        rotates = self.rotate and "node" in self.levels and len(set(ncpus)) == 1
+        return turn % len(ncpus) if rotates else 0
+
+    def share(
+        self, level: str, ncpus: Sequence[int], ngroups: Sequence[int], turn: Any
+    ) -> tuple[Sequence[int], Sequence[Any]]:
+        """Return the groups of nodes or clusters after some were moved, and the turn of each."""
+        if self.rotate and level in self.levels and len(ncpus) > 1:
+            ngroups = self.rotate(ncpus, ngroups, turn)
+        return ngroups, [turn] * len(ncpus)
+
+    def divide(
+        self, topology: Topology, cpus: Sequence[int], ngroups: int, turn: Any
+    ) -> tuple[Deal, Order]:
+        """Return how many of a node's or cluster's CPUs each group gets, and in which order."""
+        return self.deal(len(cpus), ngroups, turn), Order(cpus, topology.core_cpus)
+
+
+class CheckedRevision:
+    """A revision whose answers are checked: those of a reader's own may be anything.
+
+    The engine asks this one, so that what it gets is whole numbers that can be.
+    """
+
+    def __init__(self, revision: Revision) -> None:
+        self.revision = revision
+        self.sort = revision.sort
+        self.cluster_aware = revision.cluster_aware
+
+    def first_node(self, ncpus: Sequence[int], turn: Any) -> int:
+        """Return `Revision.first_node`, or refuse a position that is none."""
+        given = self.revision.first_node(ncpus, turn)
+        (first,) = _whole_numbers(self.revision, "first_node", [given], 1)
+        if first >= len(ncpus):
+            raise _refused(self.revision, "first_node", first, f"a position below {len(ncpus)}")
+        return first
+
+    def share(
+        self, level: str, ncpus: Sequence[int], ngroups: Sequence[int], turn: Any
+    ) -> tuple[list[int], Sequence[Any]]:
+        """Return `Revision.share`; no part may have no group, or more groups than CPUs."""
+        shared = self.revision.share(level, ncpus, list(ngroups), turn)
+        if not isinstance(shared, tuple) or len(shared) != 2:
+            raise _refused(self.revision, "share", shared, "groups and turns")
+        given, turns = shared
+        numbers = _whole_numbers(self.revision, "rotate", given, len(ncpus))
+        if sum(numbers) != sum(ngroups) or not all(map(_in_range, numbers, ncpus)):
+            raise _refused(
+                self.revision,
+                "rotate",
+                numbers,
+                f"{sum(ngroups)} groups in all, and from 1 to as many as CPUs each: "
+                f"{brief(list(ncpus))}",
+            )
+        if not isinstance(turns, Sequence) or len(turns) != len(ncpus):
+            raise _refused(self.revision, "share", turns, f"{len(ncpus)} turns")
+        return numbers, turns
+
+    def divide(
+        self, topology: Topology, cpus: Sequence[int], ngroups: int, turn: Any
+    ) -> tuple[Deal, Order]:
+        """Return `Revision.divide`; no CPU may be left out.
+
+        A deal may ask for more CPUs than there are, as `deal_rotating` does when its sum wraps.
+        """
+        divided = self.revision.divide(topology, cpus, ngroups, turn)
+        if not isinstance(divided, tuple) or len(divided) != 2:
+            raise _refused(self.revision, "divide", divided, "a Deal and an Order")
+        deal, order = divided
+        if not isinstance(deal, Deal):
+            raise _refused(self.revision, "deal", deal, "a Deal")
+        if not isinstance(order, Order) or sorted(order.cpus) != list(cpus):
+            raise _refused(self.revision, "divide", order, f"an Order of {len(cpus)} CPUs")
+        sizes = _whole_numbers(self.revision, "deal", deal.sizes, ngroups)
+        (first,) = _whole_numbers(self.revision, "deal", [deal.first], 1)
+        if sum(sizes) < len(cpus) or first >= len(cpus):
+            raise _refused(
+                self.revision,
+                "deal",
+                deal,
+                f"sizes that are {len(cpus)} in all and a first position below it",
+            )
+        return Deal(sizes, first), order
+
+
+def _refused(revision: Revision, function: str, given: object, expected: str) -> RequestError:
+    return RequestError(
+        f"revision {brief(revision.name)}: {function} gave {brief(given)}; expected {expected}"
+    )
+
+
+def _in_range(ngroups: int, ncpus: int) -> bool:
+    return 1 <= ngroups <= ncpus
+
+
+def _whole_numbers(revision: Revision, function: str, values: Any, count: int) -> list[int]:
+    """Return what a revision's function gave as whole numbers, or refuse it."""
+    try:
+        numbers = list(map(index, values))
+    except TypeError:
+        numbers = []
+    if len(numbers) != count or min(numbers) < 0:
+        raise _refused(revision, function, values, f"{count} whole numbers")
+    return numbers
 
 
 _V2 = "[PATCH v2] lib/group_cpus: rotate extra groups to avoid IRQ stacking"
@@ -451,7 +446,7 @@ REVISIONS: dict[str, Revision] = {
         Revision(
             "numa",
             "6.3 to 6.19",
-            "nodes deal their CPUs directly",
+            "nodes assign their CPUs directly",
             cluster_aware=False,
         ),
         Revision(
@@ -470,59 +465,50 @@ REVISIONS: dict[str, Revision] = {
             "rotate-v1",
             "proposed in March 2026",
             "cluster, with extras over the smallest allotment rotated a call",
-            respread_clusters=respread_over_smallest,
+            rotate=rotate_over_smallest,
             deal=deal_rotating,
-            ticks=_always,
+            counts=always,
         ),
         Revision(
             "rotate-v2",
             f"proposed as {_V2!r}",
             "cluster, with extras over the proportional floor rotated a call",
-            respread_clusters=respread_over_proportional_floor,
+            rotate=rotate_over_floor,
             deal=deal_rotating,
-            ticks=_always,
+            counts=always,
         ),
         Revision(
             "rotate-v2-fixed",
             f"remedy in a reply to {_V2!r}",
             "rotate-v2 with the offset reduced before the sum, so that nothing wraps",
-            respread_clusters=respread_over_proportional_floor,
+            rotate=rotate_over_floor,
             deal=deal_rotating_fixed,
-            ticks=_always,
+            counts=always,
         ),
         Revision(
             "rotate-v2-skip1",
             f"tweak in a reply to {_V2!r}",
             "rotate-v2 whose counter stands still for calls with one group",
-            respread_clusters=respread_over_proportional_floor,
+            rotate=rotate_over_floor,
             deal=deal_rotating,
-            ticks=_unless_one,
+            counts=unless_one,
         ),
         Revision(
             "rotate-next",
             "a later tree of the patch's author",
-            "rotates over equally large nodes too, and the CPU that dealing starts at",
-            respread_nodes=respread_classes,
-            respread_clusters=respread_classes,
+            "rotates over equally large nodes too, and the CPU that is assigned first",
+            rotate=rotate_classes,
+            levels=LEVELS,
             deal=deal_from_rotated_start,
-            first_node=_rotated_if_equal,
-            ticks=_unless_one,
-        ),
-        Revision(
-            "rotate-tiled",
-            "an idea of this project, in no kernel",
-            "counts groups instead of calls, and deals each call's where the last one's ended",
-            first_node=_rotated_if_equal,
-            ticks=_by_groups,
-            continue_shares=continue_shares,
-            deal_parts=deal_tiles,
+            counts=unless_one,
         ),
     )
 }
+"""By name; `groupcpus` adds the project's own (`groupcpus.studies.rotation`)."""
 
 
 def get_revision(revision: str | Revision) -> Revision:
-    """Look a revision up by name; one that is a `Revision` already is returned as it is.
+    """Return the revision of a name; a `Revision` is returned as it is.
 
     Raises
     ------
@@ -532,8 +518,8 @@ def get_revision(revision: str | Revision) -> Revision:
     if isinstance(revision, Revision):
         return revision
     if not isinstance(revision, str) or revision not in REVISIONS:
+        names = ", ".join(REVISIONS)
         raise RequestError(
-            f"revision {brief(revision)}: expected one of {', '.join(REVISIONS)}"
-            f"{meant(revision, REVISIONS)}"
+            f"revision {brief(revision)}: expected one of {names[:300]}{meant(revision, REVISIONS)}"
         )
     return REVISIONS[revision]

@@ -13,10 +13,13 @@ A third one, ``stable``, is in no kernel: it keeps equal keys in order, for comp
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from groupcpus.errors import RequestError, brief
 
-__all__ = ["heapsort_order", "order_of_equal_keys"]
+__all__ = ["VARIANTS", "heapsort_order"]
+
+VARIANTS = ("double-pop", "single-pop", "stable")
 
 
 def heapsort_order(keys: Sequence[int], variant: str = "double-pop") -> list[int]:
@@ -54,14 +57,16 @@ def heapsort_order(keys: Sequence[int], variant: str = "double-pop") -> list[int
     >>> heapsort_order([3, 1, 2])
     [1, 2, 0]
     """
+    if variant not in VARIANTS:
+        raise RequestError(f"sort {brief(variant)}: expected {' or '.join(VARIANTS)}")
+    return list(_order(tuple(keys), variant))
+
+
+# Equal machines, and equal calls for one machine, are sorted alike.
+@lru_cache(maxsize=256)
+def _order(keys: tuple[int, ...], variant: str) -> list[int]:
     if variant == "stable":
         return sorted(range(len(keys)), key=keys.__getitem__)
-    if variant not in ("double-pop", "single-pop"):
-        raise RequestError(
-            f"sort {brief(variant)}: expected 'double-pop', 'single-pop' or 'stable'"
-        )
-    if len(set(keys)) <= 1:
-        return order_of_equal_keys(len(keys), variant)
     heap = list(range(len(keys)))
     for root in reversed(range(len(heap) // 2)):
         _sift_down(heap, keys, root, len(heap), variant)
@@ -70,28 +75,6 @@ def heapsort_order(keys: Sequence[int], variant: str = "double-pop") -> list[int
     else:
         _pop_in_pairs(heap, keys)
     return heap
-
-
-def order_of_equal_keys(count: int, variant: str = "double-pop") -> list[int]:
-    """Give the order in which `heapsort_order` leaves `count` equal keys.
-
-    It depends on nothing but their number, so it needs no sorting: the first element always
-    ends up last, and with the double pop the third one before it.
-
-    Examples
-    --------
-    >>> order_of_equal_keys(9)
-    [3, 1, 4, 5, 6, 7, 8, 2, 0]
-    >>> order_of_equal_keys(9, "single-pop")
-    [1, 2, 3, 4, 5, 6, 7, 8, 0]
-    """
-    if variant == "single-pop":
-        return [*range(1, count), *range(min(count, 1))]
-    if count <= 3:
-        return [*reversed(range(count))]
-    if count % 2:
-        return [3, 1, *range(4, count), 2, 0]
-    return [1, *range(3, count), 2, 0]
 
 
 def _sift_down(heap: list[int], keys: Sequence[int], root: int, size: int, variant: str) -> None:

@@ -3,11 +3,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from groupcpus.engine.cpuset import MAX_CPUS, CpuSet, cpus_of
+from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import CpuListError, RequestError, TopologyError, brief, counted
 
 __all__ = ["MAX_NODES", "Topology"]
@@ -15,8 +15,9 @@ __all__ = ["MAX_NODES", "Topology"]
 # CONFIG_NODES_SHIFT is at most 10.
 MAX_NODES = 1024
 
-_KEYS = {"nodes", "siblings", "clusters", "no_cluster", "possible", "present", "online"} | {
-    "distances"
+_KEYS = {
+    *("nodes", "siblings", "clusters", "no_cluster", "llcs"),
+    *("possible", "present", "online", "distances"),
 }
 
 
@@ -38,6 +39,8 @@ class Topology:
         CPUs whose cluster mask is *empty*, as the kernel leaves it for a CPU never brought up.
     distances : sequence of sequence of int, optional
         NUMA distances, a row a node id; without it every other node is equally far.
+    llcs : iterable of CpuSet, optional
+        The CPUs that share each last-level cache, as far as it is known; nothing is decided by it.
 
     Raises
     ------
@@ -66,6 +69,7 @@ class Topology:
     siblings: tuple[CpuSet, ...]
     no_cluster: CpuSet
     distances: tuple[tuple[int, ...], ...] | None
+    llcs: tuple[CpuSet, ...]
 
     def __init__(
         self,
@@ -78,110 +82,100 @@ class Topology:
         *,
         no_cluster: CpuSet | None = None,
         distances: Sequence[Sequence[int]] | None = None,
+        llcs: Iterable[CpuSet] = (),
     ) -> None:
+        if not isinstance(nodes, Mapping) or not nodes:
+            raise TopologyError(f"nodes: {brief(nodes)} is no table of node ids to CpuSets")
         fields = vars(self)
-        fields["possible"] = possible
-        fields["present"] = present
-        fields["online"] = online
+        fields["possible"] = _cpu_set("possible", possible)
+        fields["present"] = _cpu_set("present", present)
+        fields["online"] = _cpu_set("online", online)
+        for node, cpus in nodes.items():
+            if isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < MAX_NODES:
+                raise TopologyError(f"nodes: {brief(node)} is no node id from 0 to {MAX_NODES - 1}")
+            _cpu_set(f"node {node}", cpus)
         fields["nodes"] = MappingProxyType({node: nodes[node] for node in sorted(nodes)})
-        fields["clusters"] = tuple(clusters)
-        fields["siblings"] = tuple(siblings)
-        fields["no_cluster"] = CpuSet() if no_cluster is None else no_cluster
+        fields["clusters"] = _cpu_sets("clusters", clusters)
+        fields["siblings"] = _cpu_sets("siblings", siblings)
+        fields["no_cluster"] = _cpu_set(
+            "no_cluster", CpuSet() if no_cluster is None else no_cluster
+        )
         fields["distances"] = None if distances is None else tuple(map(tuple, distances))
+        fields["llcs"] = _cpu_sets("llcs", llcs)
         self._check()
-        self._index()
 
     def _check(self) -> None:
         """Refuse a machine that cannot be."""
-        sets = {"possible": self.possible, "present": self.present, "online": self.online}
-        sets |= {f"node {brief(node)}": cpus for node, cpus in self.nodes.items()}
-        sets |= {"no_cluster": self.no_cluster}
-        for field, parts in (("clusters", self.clusters), ("siblings", self.siblings)):
-            sets |= {f"{field}[{at}]": cpus for at, cpus in enumerate(parts)}
-        for field, cpus in sets.items():
-            if not isinstance(cpus, CpuSet):
-                raise TopologyError(f"{field}: {brief(cpus)} is no CpuSet")
         if not self.present:
             raise TopologyError("present: expected at least one CPU")
-        if odd := self.present - self.possible:
-            raise TopologyError(f"present: CPUs {odd} are not possible (possible: {self.possible})")
-        if odd := self.online - self.present:
-            raise TopologyError(f"online: CPUs {odd} are not present (present: {self.present})")
+        if wrong := self.present - self.possible:
+            raise TopologyError(f"present: CPUs {_few(wrong)} are not possible")
+        if wrong := self.online - self.present:
+            raise TopologyError(f"online: CPUs {_few(wrong)} are not present")
         for node, cpus in self.nodes.items():
-            if isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < MAX_NODES:
-                raise TopologyError(f"nodes: {brief(node)} is no node id from 0 to {MAX_NODES - 1}")
-            if odd := cpus - self.possible:
-                raise TopologyError(f"nodes: node {node} names CPUs {odd}, which are not possible")
-        placed = _disjoint("nodes", [(f"node {n}", cpus) for n, cpus in self.nodes.items()])
+            if wrong := cpus - self.possible:
+                raise TopologyError(f"nodes: node {node} has CPUs {_few(wrong)}, not possible ones")
+        placed = _disjoint("nodes", self.nodes.values())
         if lost := self.possible - placed:
-            raise TopologyError(f"nodes: possible CPUs {lost} are in no node")
-        clustered = _disjoint("clusters", [(f"cluster {cpus}", cpus) for cpus in self.clusters])
+            raise TopologyError(f"nodes: possible CPUs {_few(lost)} are in no node")
+        clustered = _disjoint("clusters", self.clusters)
         if both := clustered & self.no_cluster:
-            raise TopologyError(f"no_cluster: CPUs {both} are in a cluster as well")
-        _disjoint("siblings", [(f"core {cpus}", cpus) for cpus in self.siblings])
-        node_of = {cpu: node for node, cpus in self.nodes.items() for cpu in cpus}
+            raise TopologyError(f"no_cluster: CPUs {_few(both)} are in a cluster as well")
+        _disjoint("llcs", self.llcs)
+        _disjoint("siblings", self.siblings)
         for core in self.siblings:
-            homes = {node_of[cpu] for cpu in core & self.possible}
-            if len(homes) > 1:
-                raise TopologyError(f"siblings: core {core} lies in nodes {sorted(homes)} at once")
+            inside = core & self.possible
+            if inside and not inside <= self.nodes[self.node_ids[next(iter(inside))]]:
+                homes = sorted({self.node_ids[cpu] for cpu in inside})
+                raise TopologyError(
+                    f"siblings: core {_few(core)} lies in nodes {brief(homes)} at once"
+                )
         if self.distances is not None:
             _check_distances(self.distances, max(self.nodes) + 1)
 
-    def _index(self) -> None:
-        """Lay out what `group_cpus_evenly` looks up for every CPU, node and cluster."""
-        fields = vars(self)
-        cpus = cpus_of(self.possible.mask)
-        fields["_node"] = {cpu: node for node, members in self.nodes.items() for cpu in members}
-        own = {cpu: 1 << cpu for cpu in cpus}
-        fields["_sibling_masks"] = own | _by_cpu(self.siblings)
-        fields["_cluster_masks"] = own | _by_cpu(self.clusters) | dict.fromkeys(self.no_cluster, 0)
-        cores = {mask: cpus_of(mask) for mask in set(self._sibling_masks.values())}
-        fields["_siblings"] = {cpu: cores[self._sibling_masks[cpu]] for cpu in cpus}
-        fields["_core"] = {cpu: _lowest(self._sibling_masks[cpu]) for cpu in cpus}
-        fields["_cluster"] = {cpu: _lowest(self._cluster_masks[cpu]) for cpu in cpus}
-        every = range(max(self.nodes) + 1)
-        fields["_node_masks"] = tuple(self.nodes.get(node, CpuSet()).mask for node in every)
-        fields["_node_cpus"] = tuple(map(cpus_of, self._node_masks))
-        shapes = map(self._shape, self._node_cpus)
-        ids: dict[tuple[int, ...], int] = {}
-        fields["_node_shapes"] = tuple(ids.setdefault(shape, len(ids)) for shape in shapes)
-        fields["_node_clusters"] = tuple(map(self._clusters_in, self._node_masks))
-        fields["_cluster_lows"] = tuple(map(_lows, self._node_clusters))
-        fields["_cores_contiguous"] = _contiguous([self._core[cpu] for cpu in cpus])
-        fields["_layouts"] = {}
+    # What is derived is worked out when it is first asked for. Threads that ask at the same time
+    # work out the same.
 
-    # What _index() sets; `grouping` reads them, and keeps in _layouts what it works out once.
-    _node: dict[int, int]
-    _sibling_masks: dict[int, int]
-    _cluster_masks: dict[int, int]
-    _siblings: dict[int, list[int]]
-    _core: dict[int, int]
-    _cluster: dict[int, int]
-    _node_masks: tuple[int, ...]
-    _node_cpus: tuple[list[int], ...]
-    _node_shapes: tuple[int, ...]
-    _node_clusters: tuple[list[tuple[int, ...]] | None, ...]
-    _cluster_lows: tuple[list[int] | None, ...]
-    _cores_contiguous: bool
-    _layouts: dict[tuple[tuple[int, ...], bool], Any]
+    @cached_property
+    def node_ids(self) -> Mapping[int, int]:
+        """The node of each possible CPU."""
+        return MappingProxyType({cpu: node for node, cpus in self.nodes.items() for cpu in cpus})
 
-    def _shape(self, cpus: list[int]) -> tuple[int, ...]:
-        """Describe CPUs, cores and clusters of a node regardless of where its numbers begin."""
-        low = cpus[0] if cpus else 0
-        shape = [cpu - low for cpu in cpus]
-        shape += [self._core[cpu] - low for cpu in cpus]
-        # -MAX_CPUS stands for an unknown cluster: no known one can be as far down.
-        shape += [
-            self._cluster[cpu] - low if self._cluster[cpu] >= 0 else -MAX_CPUS for cpu in cpus
-        ]
-        return tuple(shape)
+    @cached_property
+    def core_cpus(self) -> Mapping[int, tuple[int, ...]]:
+        """The CPUs of each possible CPU's core, ascending."""
+        cores = {cpu: core for core in map(tuple, self.siblings) for cpu in core}
+        return MappingProxyType({cpu: cores.get(cpu, (cpu,)) for cpu in self.possible})
 
-    def _clusters_in(self, mask: int) -> list[tuple[int, ...]] | None:
-        """Cut a mask into clusters in the order of their lowest CPUs; None if one is unknown."""
-        members: dict[int, list[int]] = {}
-        for cpu in cpus_of(mask):
-            members.setdefault(self._cluster[cpu], []).append(cpu)
-        return None if -1 in members else list(map(tuple, members.values()))
+    @cached_property
+    def core_ids(self) -> Mapping[int, int]:
+        """The core of each possible CPU, named by the lowest CPU in it."""
+        return MappingProxyType({cpu: core[0] for cpu, core in self.core_cpus.items()})
+
+    @cached_property
+    def cluster_ids(self) -> Mapping[int, int | None]:
+        """The cluster of each possible CPU, named by the lowest CPU in it; None: it is empty."""
+        clusters = {cpu: cpus[0] for cpus in map(tuple, self.clusters) for cpu in cpus}
+        known = {cpu: clusters.get(cpu, cpu) for cpu in self.possible}
+        return MappingProxyType(known | dict.fromkeys(self.no_cluster & self.possible))
+
+    def clusters_in(self, cpus: Iterable[int]) -> list[tuple[int, ...]] | None:
+        """Divide some possible CPUs by cluster, in the order of the first of each.
+
+        Returns
+        -------
+        list of tuple of int, or None
+            None if the cluster mask of one of them is empty.
+
+        Examples
+        --------
+        >>> Topology.uniform(nodes=1, cpus_per_node=6, threads=1, cluster=2).clusters_in([1, 2, 3])
+        [(1,), (2, 3)]
+        """
+        members: dict[int | None, list[int]] = {}
+        for cpu in cpus:
+            members.setdefault(self.cluster_ids[cpu], []).append(cpu)
+        return None if None in members else list(map(tuple, members.values()))
 
     @classmethod
     def uniform(
@@ -218,19 +212,20 @@ class Topology:
         _natural("threads", threads, 1, MAX_CPUS)
         total = nodes * cpus_per_node
         every = CpuSet(range(total))
+        homes = _slices(0, total, cpus_per_node)
         clusters: list[CpuSet] = []
         if cluster is not None and _natural("cluster", cluster, 0, MAX_CPUS):
             if cluster > cpus_per_node:
-                clusters = _slices(range(total), cluster)
+                clusters = _slices(0, total, cluster)
             else:
-                clusters = _by_node(nodes, cpus_per_node, cluster)
+                clusters = _slices_of_each(homes, cpus_per_node, cluster)
         return cls(
             every,
             every,
             every,
-            dict(enumerate(_slices(range(total), cpus_per_node))),
+            dict(enumerate(homes)),
             clusters,
-            _by_node(nodes, cpus_per_node, threads),
+            _slices_of_each(homes, cpus_per_node, threads),
             no_cluster=every if cluster == 0 else None,
         )
 
@@ -243,7 +238,8 @@ class Topology:
         doc : mapping
             ``nodes`` {"0": cpulist, ...}, ``possible`` and ``present`` (cpulists), and optionally
             ``siblings`` [cpulist, ...], ``clusters`` [cpulist, ...], ``no_cluster`` (cpulist),
-            ``online`` (cpulist; as present when left out), ``distances`` [[int, ...], ...].
+            ``llcs`` [cpulist, ...], ``online`` (cpulist; as present when left out),
+            ``distances`` [[int, ...], ...].
 
         Raises
         ------
@@ -279,6 +275,7 @@ class Topology:
             _read_cpulists("siblings", doc.get("siblings", [])),
             no_cluster=_read_cpulist("no_cluster", doc.get("no_cluster", "")),
             distances=_read_distances(doc.get("distances")),
+            llcs=_read_cpulists("llcs", doc.get("llcs", [])),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -302,32 +299,60 @@ class Topology:
             doc["no_cluster"] = str(self.no_cluster)
         if self.distances is not None:
             doc["distances"] = [list(row) for row in self.distances]
+        if self.llcs:
+            doc["llcs"] = [str(cpus) for cpus in self.llcs]
         return doc
 
     def node_of(self, cpu: int) -> int:
-        """Give the node id of a possible CPU (``cpu_to_node()``)."""
-        return self._node[self._known(cpu)]
+        """Return the node id of a possible CPU (``cpu_to_node()``)."""
+        return self.node_ids[self._known(cpu)]
 
     def cluster_of(self, cpu: int) -> CpuSet:
-        """Give the cluster of a possible CPU (``topology_cluster_cpumask()``), maybe empty."""
-        return CpuSet.from_mask(self._cluster_masks[self._known(cpu)])
+        """Return the cluster of a possible CPU (``topology_cluster_cpumask()``), maybe empty."""
+        if self._known(cpu) in self.no_cluster:
+            return CpuSet()
+        return self._cluster_sets.get(cpu) or CpuSet([cpu])
 
     def siblings_of(self, cpu: int) -> CpuSet:
-        """Give the threads of a possible CPU's core (``topology_sibling_cpumask()``)."""
-        return CpuSet.from_mask(self._sibling_masks[self._known(cpu)])
+        """Return the threads of a possible CPU's core (``topology_sibling_cpumask()``)."""
+        return CpuSet(self.core_cpus[self._known(cpu)])
+
+    def llc_of(self, cpu: int) -> CpuSet | None:
+        """Return the CPUs that share a possible CPU's last-level cache; None: not known.
+
+        Examples
+        --------
+        >>> machine = {"nodes": {"0": "0-3"}, "possible": "0-3", "present": "0-3", "llcs": ["0-1"]}
+        >>> Topology.from_dict(machine).llc_of(1), Topology.from_dict(machine).llc_of(2)
+        (CpuSet('0-1'), None)
+        """
+        return self._llc_sets.get(self._known(cpu))
 
     def core_id(self, cpu: int) -> int:
-        """Name a possible CPU's core by the lowest CPU in it."""
-        return self._core[self._known(cpu)]
+        """Return the name of a possible CPU's core, the lowest CPU in it."""
+        return self.core_ids[self._known(cpu)]
 
     def cluster_id(self, cpu: int) -> int | None:
-        """Name a possible CPU's cluster by the lowest CPU in it; None when its mask is empty."""
-        cluster = self._cluster[self._known(cpu)]
-        return None if cluster < 0 else cluster
+        """Return the name of a possible CPU's cluster, the lowest CPU in it; None: it is empty."""
+        return self.cluster_ids[self._known(cpu)]
+
+    @cached_property
+    def _cluster_sets(self) -> dict[int, CpuSet]:
+        return {cpu: cpus for cpus in self.clusters for cpu in cpus}
+
+    @cached_property
+    def _llc_sets(self) -> dict[int, CpuSet]:
+        return {cpu: cpus for cpus in self.llcs for cpu in cpus}
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._key())
 
     def _known(self, cpu: int) -> int:
-        if cpu not in self._node:
-            raise RequestError(f"CPU {brief(cpu)} is not possible (possible: {self.possible})")
+        if cpu not in self.possible:
+            raise RequestError(
+                f"CPU {brief(cpu)} is not possible (possible: {_few(self.possible)})"
+            )
         return cpu
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -346,22 +371,22 @@ class Topology:
             frozenset(self.siblings),
             self.no_cluster,
             self.distances,
+            frozenset(self.llcs),
         )
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Topology) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:
         return Topology.from_dict, (self.to_dict(),)
 
     def __repr__(self) -> str:
         absent = "" if self.present == self.possible else f" ({len(self.present)} present)"
-        # A CPU whose cluster mask is empty is in none.
-        clusters = {mask & self.possible.mask for mask in self._cluster_masks.values()} - {0}
-        cores = {mask & self.possible.mask for mask in set(self._sibling_masks.values())} - {0}
+        clusters = set(self.cluster_ids.values()) - {None}
+        cores = set(self.core_ids.values())
         return (
             f"<Topology: {counted(len(self.possible), 'CPU')}{absent}, "
             f"{counted(len(self.nodes), 'node')}, {counted(len(clusters), 'cluster')}, "
@@ -369,50 +394,48 @@ class Topology:
         )
 
 
-def _slices(cpus: Sequence[int], size: int) -> list[CpuSet]:
+def _slices(start: int, stop: int, size: int) -> list[CpuSet]:
     """Cut a run of CPUs into sets of `size`, the last one smaller if need be."""
-    return [CpuSet(cpus[at : at + size]) for at in range(0, len(cpus), size)]
-
-
-def _by_node(nodes: int, cpus_per_node: int, size: int) -> list[CpuSet]:
     return [
-        piece
-        for node in range(nodes)
-        for piece in _slices(range(node * cpus_per_node, (node + 1) * cpus_per_node), size)
+        CpuSet.from_mask((1 << min(at + size, stop)) - (1 << at)) for at in range(start, stop, size)
     ]
 
 
-def _by_cpu(sets: Iterable[CpuSet]) -> dict[int, int]:
-    return {cpu: cpus.mask for cpus in sets for cpu in cpus}
+def _slices_of_each(nodes: Sequence[CpuSet], cpus_per_node: int, size: int) -> list[CpuSet]:
+    starts = range(0, len(nodes) * cpus_per_node, cpus_per_node)
+    return [cut for start in starts for cut in _slices(start, start + cpus_per_node, size)]
 
 
-def _lowest(mask: int) -> int:
-    """Give the lowest CPU of a mask, -1 for an empty one."""
-    return (mask & -mask).bit_length() - 1
+def _few(cpus: CpuSet) -> str:
+    """Return a cpulist for an error's text, cut if it is long."""
+    text = str(cpus)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _lows(clusters: list[tuple[int, ...]] | None) -> list[int] | None:
-    """Give the lowest CPUs of clusters without gaps; None if one has a gap, or is unknown."""
-    if clusters is None or any(cpus[-1] - cpus[0] >= len(cpus) for cpus in clusters):
-        return None
-    return [cpus[0] for cpus in clusters]
+def _cpu_set(field: str, cpus: object) -> CpuSet:
+    if not isinstance(cpus, CpuSet):
+        raise TopologyError(f"{field}: {brief(cpus)} is no CpuSet")
+    return cpus
 
 
-def _contiguous(cores: list[int]) -> bool:
-    """Tell whether every core's CPUs follow one another without a stranger between.
+def _cpu_sets(field: str, sets: Iterable[CpuSet]) -> tuple[CpuSet, ...]:
+    if isinstance(sets, str) or not isinstance(sets, Iterable):
+        raise TopologyError(f"{field}: {brief(sets)} is no collection of CpuSets")
+    members = tuple(sets)
+    for at, cpus in enumerate(members):
+        if not isinstance(cpus, CpuSet):
+            raise TopologyError(f"{field}[{at}]: {brief(cpus)} is no CpuSet")
+    return members
 
-    If so, dealing a core's threads first is the same as dealing CPUs in ascending order.
-    """
-    changes = sum(before != after for before, after in pairwise(cores))
-    return changes == len(set(cores)) - 1
 
-
-def _disjoint(field: str, sets: Iterable[tuple[str, CpuSet]]) -> CpuSet:
-    """Give the union of named sets, and refuse two that overlap."""
+def _disjoint(field: str, sets: Iterable[CpuSet]) -> CpuSet:
+    """Return the union of sets, and refuse two that overlap."""
     union = CpuSet()
-    for name, cpus in sets:
-        if both := union & cpus:
-            raise TopologyError(f"{field}: CPUs {both} of {name} are in another one as well")
+    for cpus in sets:
+        if not union.isdisjoint(cpus):
+            raise TopologyError(
+                f"{field}: CPUs {_few(union & cpus)} of {_few(cpus)} are in another one as well"
+            )
         union |= cpus
     return union
 
@@ -443,6 +466,10 @@ def _read_cpulist(field: str, text: object) -> CpuSet:
 def _read_cpulists(field: str, texts: object) -> list[CpuSet]:
     if not isinstance(texts, list | tuple):
         raise TopologyError(f"{field}: {brief(texts)} is no list of cpulists")
+    if len(texts) > MAX_CPUS:
+        raise TopologyError(
+            f"{field}: {len(texts)} cpulists, but there are {MAX_CPUS} CPUs at most"
+        )
     return [_read_cpulist(field, text) for text in texts]
 
 

@@ -277,8 +277,8 @@ def _shares(parts: Sequence[tuple[int, ...]], numgrps: int) -> Iterator[_Part]:
 
 
 def _splits(topology: Topology, numgrps: int) -> list[_Split]:
-    nodes = [tuple(cpus) for cpus in topology._node_cpus if cpus]
-    clusters = [topology._node_clusters[topology.node_of(cpus[0])] or [] for cpus in nodes]
+    nodes = [tuple(cpus) for cpus in topology.nodes.values() if cpus]
+    clusters = [topology.clusters_in(cpus) or [] for cpus in nodes]
     splits = []
     for node, within in zip(_shares(nodes, numgrps), clusters, strict=True):
         parts: tuple[_Part, ...] = ()
@@ -320,7 +320,7 @@ def reachable_maximum(topology: Topology, calls: Iterable[int]) -> int:
     3
     """
     cpus = tuple(topology.possible)
-    nodes = sum(map(bool, topology._node_cpus))
+    nodes = sum(map(bool, topology.nodes.values()))
     within: Counter[tuple[int, ...]] = Counter()
     for numgrps, times in Counter(calls).items():
         filled = min(numgrps, len(cpus))
@@ -368,7 +368,7 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
     (4, 5)
     """
     everything = len(topology.possible)
-    nodes = [tuple(cpus) for cpus in topology._node_cpus if cpus]
+    nodes = [tuple(cpus) for cpus in topology.nodes.values() if cpus]
     lowest = {cpus[0] for cpus in nodes}
     others = 0
     # What is dealt in one go, and as how many groups, a call.
@@ -384,7 +384,7 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
                 for part in parts:
                     dealt.setdefault(part.cpus, []).append((part, times))
             else:
-                clusters = topology._node_clusters[topology.node_of(split.node.cpus[0])]
+                clusters = topology.clusters_in(split.node.cpus)
                 lowest.update(cluster[0] for cluster in clusters or [])
             lowest.update(part.cpus[0] for part in parts)
             others -= times * len(parts)
@@ -410,9 +410,9 @@ def _most_first(topology: Topology, calls: Sequence[tuple[_Part, int]]) -> int:
     most = [ncpus - ncpus // max(call.most for call, _ in calls) + 1]
     most.append(1 + sum(times * (call.most - 1) for call, times in calls))
     # Cores, and the clusters of a node that is not dealt by cluster.
-    for part_of in (topology._core, topology._cluster):
+    for part_of in (topology.core_ids, topology.cluster_ids):
         sizes = Counter(part_of[cpu] for cpu in cpus)
-        if len(sizes) > 1 and len(set(sizes.values())) == 1 and -1 not in sizes:
+        if len(sizes) > 1 and len(set(sizes.values())) == 1 and None not in sizes:
             size = sizes[part_of[cpus[0]]]
             inside = sum(
                 times

@@ -254,7 +254,7 @@ class InUse:
     ) -> list[tuple[str, CpuSet]]:
         """Make one call of `group_cpus_evenly`, which takes a value of the counter."""
         offset = self.revision.offset(numgrps, self.counter)
-        self.counter = (self.counter + self.revision.steps(numgrps)) & _UINT_MAX
+        self.counter = (self.counter + self.revision.advance(numgrps)) & _UINT_MAX
         self.calls.append(GroupCall(device.name, kind, numgrps, offset))
         grouping = group_cpus_evenly(
             topology, numgrps, revision=self.revision, spread_offset=offset

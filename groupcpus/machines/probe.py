@@ -392,7 +392,7 @@ with these masks 6); 68 CPUs x 3, 28 CPUs x 6; 168 single-CPU IRQs on 28 CPUs; p
             groupings[numgrps, offset] = group_cpus_evenly(
                 machine.topology, numgrps, revision=revision, spread_offset=offset
             )
-        steps = revision.steps(numgrps)
+        steps = revision.advance(numgrps)
         call = Call(
             request.device.name,
             request.queue_set.kind,

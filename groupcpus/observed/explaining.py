@@ -15,7 +15,7 @@ from groupcpus.sources.found import FoundDevice, Vector, nvme_parameter
 
 __all__ = ["FIXED", "ROTATING", "Evidence", "Explainer", "Explanation", "Guess", "guesses"]
 
-FIXED = tuple(name for name, revision in REVISIONS.items() if not revision.ticks(2))
+FIXED = tuple(name for name, revision in REVISIONS.items() if not revision.advance(2))
 ROTATING = tuple(name for name in REVISIONS if name not in FIXED)
 
 # Bounds for what is guessed and kept, whatever a source says.
@@ -151,7 +151,7 @@ class Explainer:
         return self.cache[key]
 
     def _offsets(self, revision: str, numgrps: int) -> int:
-        if not REVISIONS[revision].ticks(numgrps):
+        if not REVISIONS[revision].advance(numgrps):
             return 1
         return min(self.search_offsets, max(2, MOST_MASKS // numgrps))
 

@@ -9,13 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from groupcpus.engine.cpuset import CpuSet
-from groupcpus.engine.group_cpus import (
+from groupcpus.engine.steps import (
     Allotted,
+    Assigned,
     ClusterAttempt,
-    Dealt,
-    Respread,
+    Divided,
+    Rotated,
     RoundRobin,
-    StageStart,
+    Stage,
     Step,
 )
 from groupcpus.engine.topology import Topology
@@ -31,7 +32,6 @@ class DealState:
 
     sentence: str = "nothing is decided yet"
     """The last decision."""
-    numgrps: int = 0
     groups: list[CpuSet] = field(default_factory=list)
     """The CPUs each group has so far."""
     node_groups: dict[int, int] = field(default_factory=dict)
@@ -70,22 +70,19 @@ def deal_state(topology: Topology, steps: Sequence[Step]) -> DealState:
     (['4-5', ''], {0: 2}, '4-5')
     """
     state = DealState()
-    first_group = 0
     clusters: tuple[CpuSet, ...] = ()
     for step in steps:
         state.sentence = str(step)
-        if isinstance(step, StageStart):
-            state.numgrps = step.numgrps
+        if isinstance(step, Stage):
             state.groups = state.groups or [CpuSet()] * step.numgrps
             state.stage = state.focus = step.cpus
             state.node_groups, state.cluster_groups = {}, {}
-            first_group = step.first_group
         elif isinstance(step, RoundRobin):
-            for at, node in enumerate(step.nodes):
-                group = (first_group + at % step.numgrps) % step.numgrps
-                state.groups[group] |= topology.nodes[node] & state.stage
             state.focus = state.stage
-        elif isinstance(step, Allotted | Respread):
+        elif isinstance(step, ClusterAttempt):
+            clusters = tuple(map(CpuSet, step.clusters or ()))
+            state.focus = topology.nodes[step.node] & state.stage
+        elif isinstance(step, Allotted | Rotated):
             if isinstance(step, Allotted):
                 counts = {share.id: share.ngroups for share in step.shares}
             else:
@@ -96,10 +93,10 @@ def deal_state(topology: Topology, steps: Sequence[Step]) -> DealState:
             else:
                 state.cluster_groups |= {clusters[at]: count for at, count in counts.items()}
                 state.focus = topology.nodes[step.node] & state.stage
-        elif isinstance(step, ClusterAttempt):
-            clusters = step.clusters
-            state.focus = topology.nodes[step.node] & state.stage
-        elif isinstance(step, Dealt):
+        elif isinstance(step, Divided):
+            whole = topology.nodes[step.node] & state.stage
+            state.focus = whole if step.cluster is None else CpuSet(step.cluster)
+        elif isinstance(step, Assigned):
             state.focus = CpuSet(step.cpus)
             state.groups[step.group] |= state.focus
     return state

@@ -110,7 +110,7 @@ def successive_calls(
     firsts = dict.fromkeys(cpus, 0)
     for row, asked in enumerate(numgrps):
         offset = revision.offset(asked, start)
-        start += revision.ticks(asked)
+        start += revision.advance(asked)
         masks = group_cpus_evenly(topology, asked, revision=revision, spread_offset=offset).masks
         order = sorted((mask for mask in masks if mask), key=lambda mask: mask.first or 0)
         for at, mask in enumerate(order):

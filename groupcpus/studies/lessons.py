@@ -12,9 +12,17 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
-from groupcpus.engine.group_cpus import Allotted, ClusterAttempt, explain, group_cpus_evenly
-from groupcpus.engine.revisions import REVISIONS, Deal, Revision, get_revision
+from groupcpus.engine.group_cpus import explain, group_cpus_evenly
+from groupcpus.engine.revisions import (
+    LEVELS,
+    REVISIONS,
+    Deal,
+    Revision,
+    get_revision,
+    unless_one,
+)
 from groupcpus.engine.sort import heapsort_order
+from groupcpus.engine.steps import Allotted, ClusterAttempt
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError, RequestError, brief
 from groupcpus.machines.machine import machine_names, read_machine
@@ -181,7 +189,7 @@ def allotments(
     parts = dict(topology.nodes) if node is None else {}
     for step in steps:
         if isinstance(step, ClusterAttempt) and step.node == node:
-            parts = dict(enumerate(step.clusters))
+            parts = dict(enumerate(map(CpuSet, step.clusters or ())))
         if isinstance(step, Allotted) and step.node == node:
             rows = [
                 (share.id, str(parts[share.id]), share.groups_left, share.cpus_left, share.ngroups)
@@ -392,7 +400,7 @@ def _short(text: str) -> str:
 def _calls(revision: Revision, topology: Topology) -> Iterator[tuple[int, int]]:
     """List numbers of groups and counters; one counter if the revision doesn't look at it."""
     for numgrps in range(1, len(topology.possible) + 2):
-        steady = revision.ticks(numgrps) in (0, False)
+        steady = revision.counts(numgrps) in (0, False)
         counters = (0, 1, 2, 5, 1000, _WRAP - 13, _WRAP - 2, _WRAP - 1)
         yield from ((numgrps, counter) for counter in counters[: 1 if steady else None])
 
@@ -409,15 +417,15 @@ def _judge(topology: Topology, masks: Sequence[int]) -> dict[str, bool]:
     found = {"covered": covered, "filled": len(filled) == min(len(masks), cpus)}
     if topology.present != topology.possible:
         return found
-    nodes = [(mask, at) for at, mask in enumerate(topology._node_masks) if mask]
+    nodes = [(cpus.mask, cpus) for cpus in topology.nodes.values() if cpus]
     if len(masks) <= len(nodes):
         # Whole nodes: each one is in one group.
         return found | {"nodes": all(_inside(filled, node) == 1 for node, _ in nodes)}
     found["nodes"] = _fair(filled, [node for node, _ in nodes], min(len(masks), cpus))
     found["sizes"] = True
-    for node, at in nodes:
+    for node, cpus_of_node in nodes:
         within = [mask for mask in filled if mask & node]
-        clusters = [sum(1 << cpu for cpu in of) for of in topology._node_clusters[at] or []]
+        clusters = [CpuSet(of).mask for of in topology.clusters_in(cpus_of_node) or []]
         parts = [node]
         if 0 < len(clusters) <= len(within):
             found["clusters"] = found.get("clusters", True) and _fair(within, clusters, len(within))
@@ -671,7 +679,7 @@ def _rotates_and_never_wraps(answer: object) -> bool:
 
 
 def _meets_the_bound(answer: object) -> bool:
-    """Tell whether a respread keeps the invariants and evens L96as_v4 out as far as can be."""
+    """Tell whether a rotation keeps the invariants and evens L96as_v4 out as far as can be."""
     from groupcpus.studies.sweeps import figures
 
     if not callable(answer):
@@ -680,9 +688,9 @@ def _meets_the_bound(answer: object) -> bool:
         "answer",
         "an exercise",
         "what was given as the answer",
-        respread_nodes=answer,
-        respread_clusters=answer,
-        ticks=lambda numgrps: numgrps > 1,
+        rotate=answer,
+        levels=LEVELS,
+        counts=unless_one,
     )
     row = figures(simulate("L96as_v4", revision=revision))
     verdicts = check_revision(revision)["first counter-example"]

@@ -364,7 +364,7 @@ class _Cell:
         made: dict[str, _Step] = {}
         for device, pre_vectors, numgrps, interrupts in self.probing[key]:
             offset = revision.offset(numgrps, counter)
-            counter = (counter + revision.steps(numgrps)) & _UINT_MAX
+            counter = (counter + revision.advance(numgrps)) & _UINT_MAX
             if interrupts:
                 # A device is where its last call is.
                 before = made.pop(device, _Step(pre_vectors, ()))
@@ -515,8 +515,8 @@ def _look_at(topology: Topology, masks: tuple[int, ...]) -> _Masks:
             singles |= mask
             choices += [[last]] if mask & online else []
         else:
-            cross_node += bool(mask & ~topology._node_masks[topology._node[last]])
-            cluster = topology._cluster_masks[last]
+            cross_node += bool(mask & ~topology.nodes[topology.node_ids[last]].mask)
+            cluster = topology.cluster_of(last).mask
             cross_cluster += bool(cluster and mask & ~cluster)
             choices += [cpus_of(mask & online)[::-1]] if mask & online else []
     return _Masks(masks, choices, singles, cross_node, cross_cluster)

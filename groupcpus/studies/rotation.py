@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``rotate-tiled``, this project's own rotation; it is in no kernel.
+
+It counts groups instead of calls: each call's groups begin where the last one's ended, node by
+node and cluster by cluster.  Notebook 12 compares it with the other revisions.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from groupcpus.engine.revisions import Deal, Order, Revision
+from groupcpus.engine.topology import Topology
+
+__all__ = ["ROTATE_TILED", "TiledRevision", "Turn", "continue_shares", "deal_tiles"]
+
+
+def continue_shares(
+    ncpus: Sequence[int], ngroups: Sequence[int], total: int, calls: int
+) -> tuple[list[int], list[int]]:
+    """Split what equally large nodes (or clusters) got evenly, from where the last call ended.
+
+    Think of the groups that such nodes ever got as numbered, and dealt to them in turn.  A call
+    takes the next numbers; so each node has had as many as the others, up to one, whatever sizes
+    the calls had.
+
+    Parameters
+    ----------
+    ncpus, ngroups : sequence of int
+        CPUs and allotted groups of each node (or cluster), in the order of the sort.
+    total : int
+        How many groups they all were given before.
+    calls : int
+        How many calls that makes, if all were as large as this one.
+
+    Returns
+    -------
+    ngroups, totals : list of int
+        The groups of each now, and how many each was given before.
+
+    Examples
+    --------
+    >>> continue_shares([8] * 3, [2, 2, 3], total=0, calls=0)
+    ([3, 2, 2], [0, 0, 0])
+    >>> continue_shares([8] * 3, [2, 2, 3], total=7, calls=1)
+    ([2, 3, 2], [3, 2, 2])
+    """
+    spread, totals = list(ngroups), [0] * len(ngroups)
+    numgrps = sum(ngroups)
+    for _, same in groupby(range(len(ncpus)), key=lambda at: ncpus[at]):
+        places = list(same)
+        count = len(places)
+        here = sum(ngroups[at] for at in places)
+        # Nodes of other sizes had theirs: as many a call as now.
+        before = total - calls * (numgrps - here)
+        share, left = divmod(here, count)
+        for i, at in enumerate(places):
+            spread[at] = share + ((i - before) % count < left)
+            totals[at] = (before - i + count - 1) // count
+    return spread, totals
+
+
+def deal_tiles(
+    clusters: Sequence[int], cores: Sequence[int], ngroups: int, total: int
+) -> Deal | None:
+    """Lay the groups of successive calls around the CPUs like tiles.
+
+    Where a group may fit into a cluster or core, the groups with one CPU more come first, and the
+    first of them takes the cluster (or core, or CPU) after the last one of the call before.  So
+    such groups meet every CPU equally often, and no more groups cross a border than must.
+
+    Other groups are larger than any cluster and core.  The two sizes take turns as evenly as can
+    be, and everything moves back by one CPU a call.  Then in any row of calls every CPU is the last
+    one of a group equally often, and the first one.
+
+    Parameters
+    ----------
+    clusters, cores : sequence of int
+        CPUs of each cluster (nothing, if there is no need to look at them) and of each core.
+    ngroups : int
+        How many groups to deal them to.
+    total : int
+        How many groups these CPUs were given before.
+
+    Returns
+    -------
+    Deal or None
+        Positions count CPUs cluster by cluster, core by core; None: deal as `cluster` does,
+        for clusters that are not equally large.
+
+    Examples
+    --------
+    Five cores of two CPUs: three pairs, and in the next call the next three pairs.
+
+    >>> deal_tiles([], [2] * 5, 7, total=0), deal_tiles([], [2] * 5, 7, total=7)
+    (Deal(sizes=[2, 2, 2, 1, 1, 1, 1], first=0), Deal(sizes=[2, 2, 2, 1, 1, 1, 1], first=6))
+
+    Larger groups:
+
+    >>> deal_tiles([], [1] * 8, 3, total=0), deal_tiles([], [1] * 8, 3, total=3)
+    (Deal(sizes=[3, 3, 2], first=0), Deal(sizes=[3, 2, 3], first=2))
+    """
+    ncpus = sum(cores)
+    share, extra = divmod(ncpus, ngroups)
+    if len(clusters) > 1 and share <= max(clusters):
+        if len(set(clusters)) > 1:
+            return None
+        part = clusters[0]
+    elif len(cores) > 1 and len(set(cores)) == 1 and share <= cores[0]:
+        part = cores[0]
+    elif share == 1:
+        part = 1
+    else:
+        return _deal_between(ncpus, ngroups, total // ngroups % ncpus)
+    # A call's larger groups cover extra * (share + 1) CPUs. Up to whole rounds of all CPUs, which
+    # are ngroups * share + extra, that is ngroups * share * (share + 1) CPUs less.
+    back = total * share * (share + 1) // part
+    sizes = [share + 1] * extra + [share] * (ngroups - extra)
+    return Deal(sizes, -back % (ncpus // part) * part if extra else 0)
+
+
+def _deal_between(ncpus: int, ngroups: int, back: int) -> Deal:
+    """Start group i at CPU ``ceil(i * ncpus / ngroups) - back``, counting in a circle."""
+    first = (back - 1) * ngroups // ncpus + 1
+    starts = [-(-i * ncpus // ngroups) - back for i in range(first, first + ngroups + 1)]
+    return Deal(list(map(int.__sub__, starts[1:], starts)), starts[0])
+
+
+class Turn(NamedTuple):
+    """What a call, or a node or cluster in it, starts from."""
+
+    total: int
+    """How many groups it was given before."""
+    calls: int
+    """How many calls that makes, if all were as large as this one."""
+
+
+def by_groups(numgrps: int) -> int:
+    """Count groups; a call for one is no reason to move anything."""
+    return numgrps if numgrps > 1 else 0
+
+
+@dataclass(frozen=True)
+class TiledRevision(Revision):
+    """A revision whose counter counts groups."""
+
+    def turn(self, numgrps: int, offset: int) -> Turn:
+        """Return the groups, and calls of this size, that the counter stands for."""
+        return Turn(offset, offset // numgrps)
+
+    def first_node(self, ncpus: Sequence[int], turn: Turn) -> int:
+        """Return the node after the last call's last one, if all are equally large."""
+        return turn.total % len(ncpus) if len(set(ncpus)) == 1 else 0
+
+    def share(
+        self, level: str, ncpus: Sequence[int], ngroups: Sequence[int], turn: Turn
+    ) -> tuple[Sequence[int], Sequence[Turn]]:
+        """Return what `continue_shares` does."""
+        if len(ncpus) == 1:
+            return ngroups, [turn]
+        spread, totals = continue_shares(ncpus, ngroups, *turn)
+        return spread, [Turn(total, turn.calls) for total in totals]
+
+    def divide(
+        self, topology: Topology, cpus: Sequence[int], ngroups: int, turn: Turn
+    ) -> tuple[Deal, Order]:
+        """Return what `deal_tiles` does, for CPUs in the order of their clusters and cores."""
+        if 1 < ngroups < len(cpus):
+            clusters, cores, in_order = layout(topology, cpus)
+            if deal := deal_tiles(clusters, cores, ngroups, turn.total):
+                # Each group takes the next CPUs of the order, whether they are siblings or not.
+                return deal, Order(in_order, dict.fromkeys(cpus, ()))
+        return super().divide(topology, cpus, ngroups, turn)
+
+
+class Layout(NamedTuple):
+    """Some CPUs in the order of their clusters and cores."""
+
+    clusters: list[int]
+    """The CPUs of each cluster; nothing where clusters need not be looked at."""
+    cores: list[int]
+    """The CPUs of each core."""
+    in_order: list[int]
+
+
+def layout(topology: Topology, cpus: Sequence[int]) -> Layout:
+    """Put CPUs in order, each cluster and core from its lowest CPU on.
+
+    Examples
+    --------
+    >>> layout(Topology.uniform(nodes=1, cpus_per_node=8, threads=2, cluster=4), range(3, 8))
+    Layout(clusters=[1, 4], cores=[1, 2, 2], in_order=[3, 4, 5, 6, 7])
+    """
+    core_of = topology.core_ids.__getitem__
+    clusters = topology.clusters_in(cpus) or []
+    widest = max(map(len, split(cpus, core_of)))
+    if max(map(len, clusters), default=0) < widest:
+        clusters = []
+    whole = clusters or [tuple(cpus)]
+    cores = [core for members in whole for core in split(members, core_of)]
+    return Layout(
+        list(map(len, clusters)), list(map(len, cores)), [cpu for core in cores for cpu in core]
+    )
+
+
+def split(cpus: Iterable[int], part_of: Callable[[int], int]) -> list[list[int]]:
+    """Return the CPUs of each part, in the order of the first of each."""
+    parts: dict[int, list[int]] = {}
+    for cpu in cpus:
+        parts.setdefault(part_of(cpu), []).append(cpu)
+    return list(parts.values())
+
+
+ROTATE_TILED = TiledRevision(
+    "rotate-tiled",
+    "an idea of this project, in no kernel",
+    "counts groups instead of calls, and each call's begin where the last one's ended",
+    counts=by_groups,
+)
