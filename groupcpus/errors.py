@@ -76,7 +76,10 @@ def brief(value: object) -> str:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else f"{value[:57]}...")
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:  # deeper than Python's stack
+        text = f"a deeply nested {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -122,7 +122,7 @@ def broken(**fields):
         (broken(cpu_node={"0": "y"}), "cpu_node: 'y'; expected a number"),
         (broken(kernel=6), "kernel: 6; expected a text"),
         (broken(devices={}), "devices: .*; expected a list"),
-        (broken(devices=[7]), "devices: 7; expected a table"),
+        (broken(devices=[7]), r"devices\[0\]: 7 is no table of fields"),
         (broken(devices=[{"name": "a", "irqs": []}]), "mq: missing; expected a table"),
         (
             broken(devices=[{"name": "a", "irqs": [], "mq": {"z": []}}]),
@@ -143,7 +143,9 @@ def test_a_bad_long_form_is_refused(doc, message):
 def test_an_effective_mask_of_several_cpus_is_refused():
     doc = broken()
     doc["devices"][0]["irqs"][1]["effective"] = [1, 2]
-    with pytest.raises(FormatError, match=r"devices\[0\]\.effective: 1-2; expected a CPU"):
+    with pytest.raises(
+        FormatError, match=r"devices\[0\]\.irqs\[1\]\.effective: 1-2; expected a CPU"
+    ):
         recording_from_dict(doc)
 
 

@@ -2,16 +2,21 @@
 """Commands that list or check what ships: machines, revisions, claims, recordings."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from groupcpus.commands.command import Command, add_json, json_text, table
+from groupcpus.commands.command import Command, add_json, json_text, say_waiting, table
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.errors import RequestError
 from groupcpus.machines.machine import machine_names, read_machine
-from groupcpus.observed.replay import KINDS, recording_names, replay
+from groupcpus.observed.patience import Patience
+from groupcpus.observed.replay import KINDS, LIFE_KINDS, Replay, recording_names, replay
 from groupcpus.studies.claims import check_claims, claims_document, claims_table, claims_text
 
 __all__ = ["CLAIMS", "MACHINES", "REPLAY", "REVISION_LIST"]
+
+# How long the search for an order may take, for each recording.
+_SECONDS = 20
 
 
 def _machines(args: argparse.Namespace) -> str:
@@ -67,24 +72,34 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _replay(args: argparse.Namespace) -> str:
-    names = recording_names() if args.all else args.recordings
+    # The boots last, whose sum is the last line.
+    names = [*recording_names(life=True), *recording_names()] if args.all else args.recordings
     if not names:
         raise RequestError("replay: expected --all or recordings by name; --all lists them")
-    replays = [replay(name) for name in names]
+    replays = [replay(name, patience=Patience(_SECONDS, waiting=say_waiting)) for name in names]
     if args.json:
         return json_text([replayed.document() for replayed in replays])
     lines = []
     for replayed in replays:
         lines.append(str(replayed))
         lines += [f"  {row}" for row in replayed.rows if not row.match]
-    if len(replays) > 1:
-        totals = {kind: [replayed.count(kind) for replayed in replays] for kind in KINDS}
-        sums = (
-            f"{kind} {sum(right for right, _ in pairs)}/{sum(all_ for _, all_ in pairs)}"
-            for kind, pairs in totals.items()
-        )
-        lines.append(f"{len(replays)} recordings: {', '.join(sums)}")
+    lives = [replayed for replayed in replays if replayed.recording.phases]
+    boots = [replayed for replayed in replays if not replayed.recording.phases]
+    if len(lives) > 1:
+        phases = sum(len(replayed.recording.phases) for replayed in lives)
+        lines.append(f"{len(lives)} recordings of life after boot, {phases} phases: {_sums(lives)}")
+    if len(boots) > 1:
+        lines.append(f"{len(boots)} recordings: {_sums(boots)}")
     return "\n".join(lines)
+
+
+def _sums(replays: Sequence[Replay]) -> str:
+    kinds = [*KINDS, *(LIFE_KINDS[:2] if replays[0].recording.phases else ())]
+    counts = {kind: [replayed.count(kind) for replayed in replays] for kind in kinds}
+    return ", ".join(
+        f"{kind} {sum(right for right, _ in pairs)}/{sum(all_ for _, all_ in pairs)}"
+        for kind, pairs in counts.items()
+    )
 
 
 CLAIMS = Command("Compute what the mails assert, and judge each claim.", _claims_arguments, _claims)

@@ -13,7 +13,7 @@ from groupcpus.errors import VectorSpaceError
 from groupcpus.observed.interleaving import Interleaving, find_interleaving
 from groupcpus.observed.judging import Judged, Row
 from groupcpus.observed.patience import Patience
-from groupcpus.observed.recordings import RecordedDevice
+from groupcpus.observed.recorded import RecordedDevice
 
 __all__ = ["EffectiveCpus", "find_order", "managed_loads"]
 

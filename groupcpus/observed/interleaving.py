@@ -6,17 +6,20 @@ several devices interleave in a way that nobody wrote down.  `find_interleaving`
 in which every request gets the CPU that was recorded.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irqchips import Irqchip, Vector
 from groupcpus.observed.patience import Patience
-from groupcpus.observed.recordings import RecordedDevice, Step
+from groupcpus.observed.recorded import RecordedDevice, Step
 
-__all__ = ["MAX_STATES", "Interleaving", "find_interleaving"]
+__all__ = ["MAX_STATES", "TRIES_PER_STATE", "Interleaving", "find_interleaving"]
 
-MAX_STATES = 200_000
+# The largest recordings, of six disks with 62 queues, take 807 states.
+MAX_STATES = 20_000
+TRIES_PER_STATE = 8
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,50 @@ class Interleaving:
         return f"{verdict} after {self.states} states"
 
 
-class _State:
-    """How far parallel probes have come: each device's next step, and the irqchip."""
+class _Budget:
+    """How far a search may go, over all its parts."""
 
-    def __init__(self, search: "_Search", chip: Irqchip, vectors: list[list[Vector]]) -> None:
-        self.search = search
-        self.chip = chip
-        self.vectors = vectors  # allocated so far, of each device
-        self.requested = [0] * len(vectors)
+    def __init__(self, max_states: int, patience: Patience | None) -> None:
+        self.max_states = max_states
+        self.patience = patience
+        self.states = 0
+        self.tries = 0
+
+    @property
+    def spent(self) -> bool:
+        if self.states >= self.max_states or self.tries >= TRIES_PER_STATE * self.max_states:
+            return True
+        return self.patience is not None and not self.patience.left("looking for an order")
+
+
+class _Search:
+    """A depth-first search for an order of steps that gives the recorded effective CPUs.
+
+    It takes steps on one irqchip, and takes them back: an interrupt that was placed is freed, and
+    its vector adopted as it was before.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[RecordedDevice],
+        chip: Irqchip,
+        queues: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        """Search through all queues, or through some of each device."""
+        self.devices = devices
+        self.queues = queues or [range(1, len(device.masks)) for device in devices]
+        self.chip = chip.fork()
+        self.vectors: list[list[Vector]] = [[] for _ in devices]
+        if not chip.charges_when_allocated:
+            # When they are allocated makes no difference then: no need to search through it.
+            self.vectors = [
+                self.chip.allocate([device.masks[queue] for queue in queues])
+                for device, queues in zip(devices, self.queues, strict=True)
+            ]
+        self.charges: list[list[int | None]] = [[] for _ in devices]
+        self.requested = [0] * len(devices)
+        # The device of each step taken, and what the irqchip picked.
+        self.taken: list[tuple[int, Step, int | None]] = []
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -68,56 +107,16 @@ class _State:
         if not self.chip.charges_when_allocated:
             return tuple(self.requested)
         waiting = (
-            tuple(vector.charged for vector in vectors[done:])
-            for vectors, done in zip(self.vectors, self.requested, strict=True)
+            tuple(charges[done:])
+            for charges, done in zip(self.charges, self.requested, strict=True)
         )
         return (*self.requested, *waiting)
 
     @property
     def complete(self) -> bool:
-        return self.requested == list(map(len, self.search.queues))
+        return self.requested == list(map(len, self.queues))
 
-    def children(self) -> Iterator[tuple[Step, "_State"]]:
-        """Try the next step of every device."""
-        for at in self.search.preference(self):
-            device, queues = self.search.devices[at], self.search.queues[at]
-            child = _State(self.search, self.chip.fork(), list(self.vectors))
-            child.requested = list(self.requested)
-            if (allocated := len(self.vectors[at])) < len(queues):
-                queue = queues[allocated]
-                child.vectors[at] = self.vectors[at] + child.chip.allocate([device.masks[queue]])
-                yield Step(device.name, queue, "allocate"), child
-            elif self.requested[at] < len(queues):
-                queue = queues[self.requested[at]]
-                cpu = child.chip.request(self.vectors[at][self.requested[at]])
-                child.requested[at] += 1
-                if cpu is None or cpu == device.effective[queue]:
-                    yield Step(device.name, queue, "request"), child
-
-
-class _Search:
-    """A depth-first search for an order of steps that gives the recorded effective CPUs."""
-
-    def __init__(
-        self,
-        devices: Sequence[RecordedDevice],
-        chip: Irqchip,
-        queues: list[list[int]] | None = None,
-    ) -> None:
-        """Search through all queues, or some of each device."""
-        self.devices = devices
-        self.queues = queues or [list(range(1, len(device.masks))) for device in devices]
-        chip = chip.fork()
-        allocated: list[list[Vector]] = [[] for _ in devices]
-        if not chip.charges_when_allocated:
-            # When they are allocated makes no difference then: no need to search through it.
-            allocated = [
-                chip.allocate([device.masks[queue] for queue in queues])
-                for device, queues in zip(devices, self.queues, strict=True)
-            ]
-        self.start = _State(self, chip, allocated)
-
-    def preference(self, state: _State) -> list[int]:
+    def preference(self) -> list[int]:
         """Order the devices: allocations by interrupt number, then the one that lags behind.
 
         Numbers are given out in ascending order as vectors are allocated, but for those that were
@@ -125,56 +124,98 @@ class _Search:
         """
 
         def rank(at: int) -> tuple[int, float]:
-            queues, allocated = self.queues[at], len(state.vectors[at])
+            queues, allocated = self.queues[at], len(self.vectors[at])
             if allocated < len(queues):
                 return 0, self.devices[at].irqs[queues[allocated]]
-            return 1, state.requested[at] / (len(queues) or 1)
+            return 1, self.requested[at] / len(queues)
 
-        return sorted(range(len(self.devices)), key=rank)
+        left = (at for at, queues in enumerate(self.queues) if self.requested[at] < len(queues))
+        return sorted(left, key=rank)
 
-    def run(self, max_states: int, patience: Patience | None = None) -> Interleaving:
-        seen = {self.start.key}
-        steps: list[Step] = []
-        stack = [(self.start, self.start.children())]
-        while stack:
-            state, todo = stack[-1]
-            if state.complete:
-                return Interleaving(True, tuple(steps), len(seen))
-            impatient = patience is not None and not patience.left("looking for an order")
-            if len(seen) >= max_states or impatient:
-                return Interleaving(None, (), len(seen))
-            for step, child in todo:
-                # A state that was seen before led nowhere: no step can be undone.
-                if child.key not in seen:
-                    seen.add(child.key)
-                    steps.append(step)
-                    stack.append((child, child.children()))
-                    break
+    def take(self, at: int) -> bool:
+        """Take a device's next step, unless its interrupt got another CPU than was recorded."""
+        device, queues, vectors = self.devices[at], self.queues[at], self.vectors[at]
+        cpu = None
+        if len(vectors) < len(queues):
+            queue = queues[len(vectors)]
+            [vector] = self.chip.allocate([device.masks[queue]])
+            vectors.append(vector)
+            self.charges[at].append(vector.charged)
+            step = Step(device.name, queue, "allocate")
+        else:
+            queue = queues[self.requested[at]]
+            cpu = self.chip.request(vectors[self.requested[at]])
+            self.requested[at] += 1
+            step = Step(device.name, queue, "request")
+        self.taken.append((at, step, cpu))
+        if cpu in (None, device.effective[queue]):
+            return True
+        self.take_back()
+        return False
+
+    def take_back(self) -> None:
+        """Undo the last step."""
+        at, step, cpu = self.taken.pop()
+        if step.action == "allocate":
+            self.chip.free([self.vectors[at].pop()])
+            self.charges[at].pop()
+            return
+        self.requested[at] -= 1
+        vector = self.vectors[at][self.requested[at]]
+        self.chip.free([vector._replace(charged=cpu)])
+        self.chip.adopt([vector])
+
+    def run(self, budget: _Budget) -> bool | None:
+        """Return whether there is an order, which `taken` is then; None: gave up."""
+        seen = {self.key}
+        budget.states += 1
+        todo = [iter(self.preference())]
+        while todo:
+            if self.complete:
+                return True
+            if budget.spent:
+                return None
+            for at in todo[-1]:
+                budget.tries += 1
+                if not self.take(at):
+                    continue
+                if (key := self.key) in seen:
+                    # A state that was seen before led nowhere.
+                    self.take_back()
+                    continue
+                seen.add(key)
+                budget.states += 1
+                todo.append(iter(self.preference()))
+                break
             else:
-                stack.pop()
-                del steps[-1:]
-        return Interleaving(False, (), len(seen))
+                todo.pop()
+                if self.taken:
+                    self.take_back()
+        return False
 
 
 def _separate(devices: Sequence[RecordedDevice]) -> list[list[list[int]]]:
-    """Split the queues so that no CPU is in masks of two parts; each part has them by device."""
-    above: dict[int, int] = {}
+    """Split the queues into parts whose masks have no CPU in common: per part, for each device."""
+    # Each CPU leads to another one of its part, or to itself.
+    leads: dict[int, int] = {}
 
-    def top(cpu: int) -> int:
-        while (higher := above.setdefault(cpu, cpu)) != cpu:
-            above[cpu] = above[higher]
-            cpu = higher
+    def root(cpu: int) -> int:
+        while leads[cpu] != cpu:
+            leads[cpu] = cpu = leads[leads[cpu]]
         return cpu
 
-    for mask in dict.fromkeys(mask for device in devices for mask in device.masks[1:]):
-        first, *others = mask or (-1,)
+    masks = dict.fromkeys(mask for device in devices for mask in device.masks[1:])
+    for mask in masks:
+        first, *others = mask or CpuSet([0])
+        leads.setdefault(first, first)
         for cpu in others:
-            above[top(cpu)] = top(first)
+            leads.setdefault(cpu, cpu)
+            leads[root(cpu)] = root(first)
     parts: dict[int, list[list[int]]] = {}
-    for number, device in enumerate(devices):
+    for at, device in enumerate(devices):
         for queue, mask in enumerate(device.masks[1:], start=1):
-            part = top(-1 if mask.first is None else mask.first)
-            parts.setdefault(part, [[] for _ in devices])[number].append(queue)
+            part = root(mask.first or 0) if mask else -1
+            parts.setdefault(part, [[] for _ in devices])[at].append(queue)
     return list(parts.values())
 
 
@@ -196,7 +237,7 @@ def find_interleaving(
     chip : Irqchip
         The irqchip before the first step; it is left as it is.
     max_states : int
-        After so many states the search gives up.
+        After so many states in all, or `TRIES_PER_STATE` times as many steps, the search gives up.
     patience : Patience, optional
         How long it may take; as long as it takes when left out.
 
@@ -213,16 +254,16 @@ def find_interleaving(
     >>> print(find_interleaving(two.devices, make_irqchip("x86", two.topology)))
     found an order of 12 steps after 31 states
     """
-    states = 0
+    budget = _Budget(max_states, patience)
     if len(devices) > 1 and not chip.charges_when_allocated:
         # Where masks have no CPU in common, requests can't disturb each other.  If the few requests
         # of one part have no order, all together have none either, and that is soon known.
         for queues in _separate(devices):
-            if patience is not None and not patience.left("looking for an order"):
-                return Interleaving(None, (), states)
-            part = _Search(devices, chip, queues).run(max_states, patience)
-            states += part.states
-            if part.found is False:
-                return Interleaving(False, (), states)
-    whole = _Search(devices, chip).run(max_states, patience)
-    return Interleaving(whole.found, whole.steps, states + whole.states)
+            if budget.spent:
+                break
+            if _Search(devices, chip, queues).run(budget) is False:
+                return Interleaving(False, (), budget.states)
+    whole = _Search(devices, chip)
+    found = whole.run(budget)
+    steps = tuple(step for _, step, _ in whole.taken) if found else ()
+    return Interleaving(found, steps, budget.states)

@@ -18,8 +18,8 @@ from groupcpus.observed.explaining import (
     Place,
     guesses,
 )
+from groupcpus.observed.kernels import isolated_cpus, revision_of_release
 from groupcpus.observed.patience import Patience
-from groupcpus.observed.recordings import isolated_cpus, revision_of_release
 from groupcpus.observed.spreading import default_affinities, other_function, spread_at_once
 from groupcpus.sources import Loaded
 from groupcpus.sources.found import FoundDevice, Vector, nvme_parameter, release_version

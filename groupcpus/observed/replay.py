@@ -4,11 +4,12 @@
 `replay` computes every mask, queue map and effective CPU of a `Recording` from
 its topology, its devices and its kernel's release and arguments alone.  Where devices probed in
 parallel, an order of their requests that explains the effective CPUs is looked for
-(`groupcpus.observed.interleaving`).
+(`groupcpus.observed.interleaving`).  What happened after a boot is predicted event by event
+(`groupcpus.observed.lifereplay`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,21 +20,20 @@ from groupcpus.engine.irqchips import Irqchip, Vector, make_irqchip
 from groupcpus.engine.revisions import Revision
 from groupcpus.machines.devices import Device
 from groupcpus.observed.interleaving import MAX_STATES, Interleaving, find_interleaving
-from groupcpus.observed.recordings import (
-    RecordedDevice,
-    Recording,
-    Step,
-    isolated_cpus,
-    load_recording,
-    recording_names,
-)
+from groupcpus.observed.kernels import isolated_cpus
+from groupcpus.observed.lifereplay import boot_calls, phase_predictions
+from groupcpus.observed.patience import Patience
+from groupcpus.observed.recorded import RecordedDevice, Recording, Step
+from groupcpus.observed.recordings import load_recording, recording_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "Replay", "Row", "load_recording", "recording_names", "replay"]
+__all__ = ["KINDS", "LIFE_KINDS", "Replay", "Row", "load_recording", "recording_names", "replay"]
 
 KINDS = ("mask", "map", "effective", "admin")
+# What is predicted besides of a life after boot.
+LIFE_KINDS = ("call", "other", "device", "online")
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,19 @@ class Row:
 
     Attributes
     ----------
-    phase : {"boot", "rebind"}
-        When.
+    phase : str
+        When: ``boot``, ``rebind``, or an event after boot with its number.
     device : str
         Whose.
     queue : int
         The interrupt's vector, which is the I/O queue's number too (0: admin; maps: the hardware
-        queue, from 0).
-    kind : {"mask", "map", "effective", "admin"}
-        The affinity of a managed interrupt, the CPUs of a hardware queue, the effective CPU of a
-        managed interrupt, that of the admin queue's.
+        queue, from 0; other interrupts: their number).
+    kind : str
+        ``mask``, ``map``, ``effective``, ``admin``: the affinity of a managed interrupt, the CPUs
+        of a hardware queue, the effective CPU of a managed interrupt, that of the admin queue's
+        (after an event, with its mask).  In `LIFE_KINDS`: a call of ``group_cpus_evenly()`` that
+        the kernel logged, mask and effective CPU of another interrupt, the devices that are bound,
+        the CPUs that are online.
     predicted, recorded : str
         A cpulist or a CPU; ``?`` for what cannot be predicted.
     basis : str
@@ -119,20 +122,27 @@ class Replay:
         return all(row.match for row in self.rows)
 
     def document(self) -> dict[str, Any]:
-        """Give the result as JSON knows it: counts, the search's end, and what did not match."""
+        """Return the result as JSON knows it: counts, the search's end, and what did not match."""
+        life: dict[str, Any] = {}
+        if self.recording.phases:
+            life["phases"] = len(self.recording.phases)
+            life["also_matched"] = {kind: list(self.count(kind)) for kind in LIFE_KINDS}
         return {
             "name": self.recording.name,
             "kernel": self.recording.kernel,
             "revision": self.revision.name,
             "irqchip": self.recording.irqchip,
             "matched": {kind: list(self.count(kind)) for kind in KINDS},
+            **life,
             "boot": str(self.interleaving),
             "mismatches": [str(row) for row in self.rows if not row.match],
         }
 
     def __str__(self) -> str:
-        counts = (f"{kind} {'/'.join(map(str, self.count(kind)))}" for kind in KINDS)
-        return f"{self.recording.name}: {', '.join(counts)}; boot: {self.interleaving}"
+        kinds = [*KINDS, *(kind for kind in LIFE_KINDS[:2] if self.count(kind)[1])]
+        counts = ", ".join(f"{kind} {'/'.join(map(str, self.count(kind)))}" for kind in kinds)
+        life = f"; {len(self.recording.phases)} phases" if self.recording.phases else ""
+        return f"{self.recording.name}: {counts}{life}; boot: {self.interleaving}"
 
 
 def replay(
@@ -140,6 +150,7 @@ def replay(
     *,
     revision: Revision | None = None,
     max_states: int = MAX_STATES,
+    patience: Patience | None = None,
 ) -> Replay:
     """Predict all that a recording shows, and compare.
 
@@ -156,6 +167,8 @@ def replay(
         The version of `group_cpus_evenly`; the kernel's own when left out.
     max_states : int
         When the search for an order gives up.
+    patience : Patience, optional
+        How long that search may take; as long as it takes when left out.
 
     Examples
     --------
@@ -170,9 +183,10 @@ boot: found an order of 2 steps after 3 states
     for phase, devices in (("boot", recording.devices), ("rebind", recording.rebind)):
         for device in devices:
             rows += prediction.masks_and_maps(phase, device)
-    interleaving = prediction.interleaving(max_states)
+    interleaving = prediction.interleaving(max_states, patience)
     rows += prediction.effective_at_boot(interleaving)
     rows += prediction.effective_in_turn("rebind", recording.rebind, "one at a time")
+    rows += prediction.life()
     return Replay(recording, prediction.revision, interleaving, tuple(rows))
 
 
@@ -193,17 +207,24 @@ class _Prediction:
         )
         for queue_set in nvme.queue_sets(len(recording.topology.possible))[1:]:
             grouping = group_cpus_evenly(
-                recording.topology, queue_set.queues, revision=self.revision
+                recording.topology,
+                queue_set.queues,
+                revision=self.revision,
+                spread_offset=device.spread_offset or 0,
             )
             yield queue_set.interrupts, grouping.masks[: grouping.nummasks]
 
     def masks(self, device: RecordedDevice) -> list[CpuSet]:
-        """Predict the masks of a device's managed interrupts."""
+        """Predict the masks of a device's managed interrupts; as recorded if nothing tells them."""
+        if device.spread_offset is None:
+            return list(device.masks[1:])
         return [mask for interrupts, masks in self.sets(device) if interrupts for mask in masks]
 
     def masks_and_maps(self, phase: str, device: RecordedDevice) -> Iterator[Row]:
         masks = self.masks(device)
         maps = [mask - self.unmapped for _, group in self.sets(device) for mask in group]
+        if device.spread_offset is None:
+            masks, maps = [], []
         for kind, first, predicted, recorded in (
             ("mask", 1, masks, device.masks[1:]),
             ("map", 0, maps, device.maps),
@@ -215,17 +236,17 @@ class _Prediction:
                 yield Row(phase, device.name, first + at, kind, mine, theirs, "topology")
 
     def chip(self) -> Irqchip:
-        """Make the irqchip as it is before the first NVMe device."""
+        """Return the irqchip as it is before the first NVMe device."""
         topology = self.recording.topology
         chip = make_irqchip(self.recording.irqchip, topology, self.isolated)
         chip.assign([CpuSet([cpu]) for cpu in self.recording.other_irqs], managed=False)
         return chip
 
-    def interleaving(self, max_states: int) -> Interleaving:
+    def interleaving(self, max_states: int, patience: Patience | None) -> Interleaving:
         """Explain the parallel probes by the order that was logged, or look for one."""
         recording = self.recording
         if not recording.order:
-            return find_interleaving(recording.devices, self.chip(), max_states)
+            return find_interleaving(recording.devices, self.chip(), max_states, patience)
         masks = {device.name: device.masks[1:] for device in recording.devices}
         placed, late = self.follow(recording.order, masks)
         effective = {device.name: device.effective for device in recording.devices}
@@ -237,7 +258,7 @@ class _Prediction:
     def follow(
         self, steps: Sequence[Step], masks: Mapping[str, Sequence[CpuSet]]
     ) -> tuple[dict[tuple[str, int], int | None], tuple[Step, ...]]:
-        """Take the steps of an order, and tell which allocations chose before the last counted.
+        """Take the steps of an order, and say which allocations chose before the last counted.
 
         That is seen where a log has another CPU for an allocation than the next one in turn.
         """
@@ -300,6 +321,17 @@ class _Prediction:
                 recorded = str(device.effective[queue]) if queue < len(device.effective) else "?"
                 kind = "effective" if queue else "admin"
                 yield Row(phase, device.name, queue, kind, predicted, recorded, basis)
+
+    def life(self) -> Iterator[Row]:
+        """Predict the phases after the boot."""
+        recording = replace(self.recording, revision=self.revision)
+        if not recording.phases:
+            return
+        for kind, device, queue, predicted, recorded in boot_calls(recording):
+            yield Row("boot", device, queue, kind, predicted, recorded, "one after another")
+        for phase, predictions in phase_predictions(recording, self.isolated, self.unmapped):
+            for kind, device, queue, predicted, recorded in predictions:
+                yield Row(phase, device, queue, kind, predicted, recorded, "events so far")
 
     @staticmethod
     def shown(chip: Irqchip, cpu: int | None) -> str:

@@ -19,7 +19,8 @@ from typing import Any
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.observed.longform import deal_absent
-from groupcpus.observed.recordings import Recording, recording_from_dict
+from groupcpus.observed.recorded import Recording
+from groupcpus.observed.recordings import recording_from_dict
 from groupcpus.observed.replay import replay
 
 INIT = Path(__file__).with_name("init")
