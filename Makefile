@@ -30,7 +30,7 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 18
 
 lab: $(STAMP)  ## open JupyterLab on the first notebook
-	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb $(LAB_FLAGS)
+	JUPYTER_CONFIG_PATH=$(CURDIR)/lab $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb $(LAB_FLAGS)
 
 test: lint  ## lint, run all tests, execute every notebook and compare its outputs
 	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)

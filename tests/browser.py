@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, sync_playwright
 
+LAB = Path(__file__).parents[1] / "lab"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_FLAGS = [
@@ -74,6 +75,7 @@ def running_lab(notebooks: Path, scratch: Path) -> Iterator[str]:
         "JUPYTERLAB_SETTINGS_DIR": str(settings),
         "JUPYTERLAB_WORKSPACES_DIR": str(scratch / "workspaces"),
         "IPYTHONDIR": str(scratch / "ipython"),
+        "JUPYTER_CONFIG_PATH": str(LAB),  # as `make lab` has it
     }
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.port=0"]
     command += ["--LabApp.extension_manager=readonly", f"--ServerApp.root_dir={notebooks}"]
@@ -88,7 +90,7 @@ def running_lab(notebooks: Path, scratch: Path) -> Iterator[str]:
         info = _server_info(server, runtime, log)
         assert urlsplit(info["url"]).hostname in LOOPBACK
         assert info["token"]
-        yield f"{info['url']}lab/tree/{{}}?token={info['token']}"
+        yield f"{info['url']}lab/tree/{{}}?reset&token={info['token']}"
     finally:
         server.terminate()
         try:

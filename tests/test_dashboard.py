@@ -76,8 +76,8 @@ def test_slider_and_machine_change_the_picture_and_nothing_outside_is_asked(tmp_
     chromium()
     with running_voila(tmp_path) as address, open_page() as (page, requested):
         page.goto(address)
-        panel = page.locator(".widget-vbox", has=page.locator("pre")).first
-        panel.locator("img").wait_for()
+        panel = page.locator(".gc-live")
+        panel.locator("svg").first.wait_for()
         assert page.get_by_text("panels.explorer").count() == 0  # no code is shown
         before = panel.evaluate(PICTURES)
         assert before

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LITE = ROOT / "lite"
 # All of them pure Python; what they need beyond is in Pyodide's own kernel.
-PACKAGES = ("comm", "ipywidgets", "networkx")
+PACKAGES = ("anywidget", "comm", "ipywidgets", "networkx", "psygnal")
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
@@ -62,7 +62,7 @@ def package_wheels(wheels: Path) -> None:
     pins = [line for line in frozen if line.partition("==")[0] in PACKAGES]
     if len(pins) != len(PACKAGES):
         raise SystemExit(f"not all of {', '.join(PACKAGES)} are installed here")
-    pip("download", "--no-deps", "--only-binary=:all:", "--dest", wheels, *pins)
+    pip("download", "--no-deps", "--only-binary=:all:", "--platform=any", "--dest", wheels, *pins)
 
 
 def pip(*arguments: str | Path) -> None:

@@ -30,9 +30,11 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from PIL import Image
 
+from groupcpus.panels.saving import PANEL
+
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 TIMEOUT = 120  # seconds a cell may take
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+WIDGET_VIEWS = ("application/vnd.jupyter.widget-view+json", PANEL)
 KEPT_CELL_METADATA = ("tags", "jupyter")
 BLANK = ", blank"
 PNG_NOTES = (b"tEXt", b"zTXt", b"iTXt", b"tIME", b"eXIf")
@@ -125,7 +127,7 @@ def strip(notebook: NotebookNode) -> NotebookNode:
             if "text" in output:
                 output.text = strip_text(output.text, styler_ids)
             for mime, value in list(output.get("data", {}).items()):
-                if mime == WIDGET_VIEW:
+                if mime in WIDGET_VIEWS:
                     del output.data[mime]  # without a kernel it hides the picture beside it
                 elif mime == "image/png":
                     output.data[mime] = strip_png(value)

@@ -1,18 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Widgets: the explorer and the stepper."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from groupcpus.panels.explore import Explorer, Panel, Stepper, explorer, stepper
+    from groupcpus.panels.controls import Panel
+    from groupcpus.panels.explore import Explorer, explorer
+    from groupcpus.panels.stepping import Stepper, stepper
 
 __all__ = ["Explorer", "Panel", "Stepper", "explorer", "stepper"]
 
+# Found when they are asked for: a server that saves notebooks needs no widgets.
+_HOMES = {
+    "Explorer": "explore",
+    "Panel": "controls",
+    "Stepper": "stepping",
+    "explorer": "explore",
+    "stepper": "stepping",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # Late, so that the panel that draws SVG runs where matplotlib is not installed.
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from groupcpus.panels import explore
-
-    return getattr(explore, name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

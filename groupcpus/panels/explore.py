@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Explorers for notebooks: controls on top, a picture and its mail text below."""
+"""The explorer: a machine under two revisions, in the live view and as the text of a mail."""
 
 import base64
 import html
 import json
-import textwrap
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
-import pandas as pd
-from matplotlib.figure import Figure
 
-from groupcpus.engine.group_cpus import MAX_GROUPS, explain
-from groupcpus.engine.revisions import REVISIONS, Revision, get_revision
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, brief
 from groupcpus.machines.devices import Device
@@ -21,154 +19,216 @@ from groupcpus.machines.machine import Machine, machine_names
 from groupcpus.machines.mail_text import mail_text
 from groupcpus.machines.probe import Run
 from groupcpus.panels import controls
-from groupcpus.panels.states import FIELDS, format_state, is_state, load_presets, parse_state
-from groupcpus.pictures import (
-    Comparison,
-    DealPicture,
-    DistributionComparison,
-    MapComparison,
-    MatrixComparison,
-    Picture,
-    SharingComparison,
-    to_png,
+from groupcpus.panels.controls import NumberField, Panel, main_devices, most_queues, narrow
+from groupcpus.panels.documents import live_machine, live_run, why
+from groupcpus.panels.live import LiveView, whole_numbers
+from groupcpus.panels.states import (
+    FIELDS,
+    format_machine,
+    format_state,
+    is_state,
+    load_presets,
+    parse_machine,
+    parse_state,
 )
 from groupcpus.sources import load_machine
 from groupcpus.sources.synthetic import parse_synthetic
 
-__all__ = ["Explorer", "Panel", "Stepper", "explorer", "stepper"]
+__all__ = ["PICTURES", "Explorer", "explorer", "read_topology"]
 
-# Groups that a stepper lists in its text.
-_MAX_LISTED = 16
-# What a machine of the reader's own is called.
+PICTURES = ("bars", "map", "matrix", "distribution", "sharing", "all")
+# What a machine that is typed or counted is called, and what belongs to it.
 CUSTOM = "custom"
-CUSTOM_CONTROLS = ("nodes", "cpus", "threads", "cluster", "topology")
-_CHOICES = ["machine", "preset", "picture"]
+CUSTOM_CONTROLS = ("nodes", "cpus", "threads", "cluster")
+# What the state of a run consists of, besides the machine: the page makes keys of these.
+RUN_CONTROLS = ("devices", "queues", "spread_start", "before", "after", "irqchip", "probe")
 _MAX_DOCUMENT = 200_000
-
-PICTURES: dict[str, Callable[[Run, Run], Any]] = {
-    "bars": Comparison,
-    "map": MapComparison,
-    "matrix": MatrixComparison,
-    "distribution": DistributionComparison,
-    "sharing": SharingComparison,
-}
-_SENTENCES = {
-    "bars": "IRQs per CPU.",
-    "map": "The machine's nodes, clusters and CPUs with their IRQs.",
-    "matrix": "The masks of all queues over the CPUs.",
-    "distribution": "How many CPUs have how many IRQs.",
-    "sharing": "Which devices share the most loaded CPUs.",
-}
+# States that are kept: the range of two sliders.
+_MAX_STATES = 300
 
 
-class Panel(controls.Panel):
-    """A panel whose picture is a Figure, shown as PNG."""
-
-    def shown(self) -> tuple[Figure, str, str]:
-        """Make what the controls ask for: the picture, its text, and the picture in a sentence."""
-        raise NotImplementedError
-
-    def render(self, picture: Figure) -> tuple[bytes, float, float]:
-        """Render the Figure, 100 pixels an inch."""
-        width, height = picture.get_size_inches() * 100
-        return to_png(picture), width, height
-
-
-class Explorer(controls.Panel):
+class Explorer(Panel):
     """Two runs of a machine, before and after, that follow their controls.
 
     Its controls are ``machine`` (one that ships with the project, the given one, or ``custom``:
     then ``topology``, a synthetic line or a topology document, or ``nodes``, ``cpus``, ``threads``
-    and ``cluster`` count), ``devices``, ``queues``, ``before``, ``after``, ``irqchip``, ``probe``,
-    ``spread_start``, ``picture``, ``preset`` (a claim to look at) and ``state`` (all of this as a
-    line; paste one to go back).  Its text tells what is shown as a mail would.
+    and ``cluster`` count), ``topology`` (which takes all else that `load_machine` does, too),
+    ``file``, ``devices``, ``queues``, ``before``, ``after``, ``irqchip``, ``probe``,
+    ``spread_start``, ``picture``, ``show``, ``preset`` (a claim to look at) and ``state`` (all of
+    this as a line; paste one to go back).  Its text says what is shown as a mail would.
 
     Parameters
     ----------
     machine : Machine
         What to explore first.
     state : mapping of str to str
-        Settings to start with, as `parse_state` gives them.
+        Settings to start with, as `parse_state` returns them.
     """
 
     def __init__(self, machine: Machine, state: Mapping[str, str] | None = None) -> None:
         self.machine = machine
-        self._given = machine
-        self._given_ships = _ships(machine)
-        self._pictures: dict[str, Any] = {}
-        self._shown: tuple[Run, Run] | None = None
+        self._states: dict[str, dict[str, Any]] = {}
+        self._runs: dict[str, tuple[Run, Run]] = {}
+        self._epoch = 0
+        self._promised = ""
+        self._held = False
         self._exports = widgets.HTML()
-        inputs = _machine_controls(machine) | controls.run_controls(machine)
+        inputs = _machine_controls() | controls.run_controls(machine)
+        self.controls = inputs
         self._custom = [inputs[name] for name in CUSTOM_CONTROLS]
+        self._give(machine)
+        inputs["machine"].value = self._given_name
+        watched = {name: inputs[name] for name in (*RUN_CONTROLS, "picture", "show")}
+        answers = {"states": self._fetch, "why": self._why}
+        self.view = LiveView(watched, RUN_CONTROLS, answers)
+        self._announce()
         if state:
-            # Applied to the inputs before anything is drawn.
-            self.controls, self._held = inputs, True
+            self._held = True
             self._apply(state)
-        self._show_custom(inputs["machine"].value)
-        button = widgets.Button(
-            description="Make downloads",
-            tooltip="Offer the picture, the interrupts and the text as files",
-        )
-        button.on_click(lambda _: self.export())
-        columns = [_CHOICES, *controls.COLUMNS, list(CUSTOM_CONTROLS)]
-        downloads = widgets.HBox([button, self._exports])
-        super().__init__(inputs, columns, [inputs["state"], downloads])
+        self._show_custom()
+        downloads = _button("Make downloads", "Offer what is shown as files", self.export)
+        reset = _button("Reset", "Set everything to what the machine has", self.reset)
+        last = widgets.HBox([downloads, self._exports, reset])
+        columns = [["machine", "preset", "picture", "show"], *controls.COLUMNS]
+        columns += [[*CUSTOM_CONTROLS], ["topology", "file"]]
+        super().__init__(inputs, columns, [self.view, inputs["state"], last])
+
+    # --- what is shown
 
     def runs(self) -> tuple[Run, Run]:
-        """Simulate what the controls ask for: before and after.
+        """Return the runs that the controls ask for: before and after.
 
         Raises
         ------
         GroupCpusError
-            If it cannot be, for instance when the vectors of a CPU run out.
+            If there are none, for instance when the vectors of a CPU run out.
         """
-        names = ("devices", "queues", "before", "after", "irqchip", "probe", "spread_start")
-        return controls.chosen_runs(self.machine, {name: self.controls[name] for name in names})
+        return self._runs_of(self._values())
 
-    def shown(self) -> tuple[Picture, str, str]:
-        """Compare the two runs."""
+    def _values(self) -> dict[str, Any]:
+        return {name: self.controls[name].value for name in RUN_CONTROLS}
+
+    def _runs_of(self, values: Mapping[str, Any]) -> tuple[Run, Run]:
+        key = self._key(values)
+        if key not in self._runs:
+            while len(self._runs) >= _MAX_STATES:
+                del self._runs[next(iter(self._runs))]
+            self._runs[key] = controls.chosen_runs(self.machine, values)
+        return self._runs[key]
+
+    def _key(self, values: Mapping[str, Any]) -> str:
+        """Return what the page calls a state: the epoch, and menus by their place."""
+        parts = [self._epoch]
+        for name in RUN_CONTROLS:
+            options = getattr(self.controls[name], "_options_values", None)
+            parts.append(values[name] if options is None else options.index(values[name]))
+        return "|".join(map(str, parts))
+
+    def _state_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a state for the page: two runs and their text, or why there are none."""
+        key = self._key(values)
+        try:
+            runs = self._runs_of(values)
+        except GroupCpusError as error:
+            return {"key": key, "error": str(error)}
+        return {
+            "key": key,
+            "runs": [live_run(runs[0], "before"), live_run(runs[1], "after")],
+            "text": mail_text(*runs),
+        }
+
+    def shown(self) -> tuple[Callable[[], bytes], str]:
+        """Show the two runs in the live view."""
         if self.controls["machine"].value == CUSTOM:
-            self.machine = self._custom_machine()
-            self._limit_queues()
-        before, after = self.runs()
-        kind = self.controls["picture"].value
-        if kind in self._pictures:
-            self._pictures[kind].draw(before, after)
-        else:
-            self._pictures[kind] = PICTURES[kind](before, after)
-        self._shown = before, after
+            self._take(self._custom_machine())
+        values = self._values()
+        runs = self._runs_of(values)
+        state = self._state_of(values)
+        self.view.state = state
         self._exports.value = ""
+        self._leave_preset()
         self.controls["state"].value = self.state
-        sentence = f"{_SENTENCES[kind]} Before: {before.summary}. After: {after.summary}."
-        return self._pictures[kind], mail_text(before, after), sentence
+        picture, show = self.controls["picture"].value, self.controls["show"].value
+        return partial(_png, runs, picture, show), state["text"]
 
-    def render(self, picture: Picture) -> tuple[bytes, float, float]:
-        """Render the picture, 100 pixels an inch."""
-        width, height = picture.figure.get_size_inches() * 100
-        return picture.png(), width, height
+    def _leave_preset(self) -> None:
+        """Empty the menu of presets when what one promised is not shown any more."""
+        menu = self.controls["preset"]
+        if menu.value and self.state != self._promised:
+            held, self._held = self._held, True
+            menu.value = ""
+            self._held = held
+
+    def show_error(self) -> None:
+        """Show the error over the last picture, which is then pale."""
+        if self.error:
+            self.view.state = {"key": "", "error": self.error}
+
+    def _fetch(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the states of some values of a slider; the page asks before it needs them."""
+        name = message.get("name")
+        if name not in RUN_CONTROLS or not isinstance(self.controls[name], widgets.IntSlider):
+            return []
+        slider = self.controls[name]
+        wanted = whole_numbers(message.get("values"))
+        found = []
+        for value in wanted:
+            if slider.min <= value <= slider.max:
+                try:
+                    found.append(self._state_of(self._values() | {name: value}))
+                except Exception:  # said when the slider gets there
+                    break
+        return found
+
+    def _why(self, message: Mapping[str, Any]) -> list[str]:
+        """Return why an interrupt of the shown runs is where it is."""
+        number, irq = (message.get(name) for name in ("run", "irq"))
+        if type(number) is not int or type(irq) is not int or number not in (0, 1):
+            return []
+        try:
+            return why(self.runs()[number], irq)
+        except GroupCpusError:
+            return []
+
+    # --- going elsewhere and back
 
     @property
     def state(self) -> str:
         """What the controls are set to, as one line; `explorer` takes it back."""
         value = {name: control.value for name, control in self.controls.items()}
-        own = value["machine"] == self._given.name and not self._given_ships
-        if own or value["machine"] == CUSTOM:
+        del value["topology"]
+        if value["machine"] == CUSTOM:
+            value["topology"] = self._custom_text()
+        elif value["machine"] == self._given_name and not self._given_ships:
             value["machine"] = CUSTOM
-            value["topology"] = _document(self._given.topology) if own else self._custom_text()
-        else:
-            del value["topology"]
+            value["document"] = format_machine(self._given)
         return format_state({name: value[name] for name in FIELDS if name in value})
 
+    def reset(self) -> None:
+        """Set every control to what the machine has."""
+        with self.hold():
+            for name, control in controls.run_controls(self.machine).items():
+                self.controls[name].value = control.value
+                control.layout.close()
+                control.style.close()
+                control.close()
+            self.controls["preset"].value = ""
+            self.controls["picture"].value = PICTURES[0]
+            self.controls["show"].value = "IRQs"
+
     def export(self) -> None:
-        """Offer what is shown as files: the picture (PNG, SVG), all interrupts (CSV), the text."""
-        if self._shown is None:
-            return
-        before, after = self._shown
+        """Offer what is shown as files: the picture as PNG and SVG, the interrupts as CSV."""
+        import pandas as pd
+
+        from groupcpus.pictures import to_svg
+
+        before, after = self.runs()
         frames = {"before": before.irqs, "after": after.irqs}
         table = pd.concat(frames, names=["run"]).reset_index(level="run")
+        picture, show = self.controls["picture"].value, self.controls["show"].value
         files = {
             ("png", "image/png"): self.picture,
-            ("svg", "image/svg+xml"): self._pictures[self.controls["picture"].value].svg(),
+            ("svg", "image/svg+xml"): to_svg(_figure((before, after), picture, show)),
             ("csv", "text/csv"): table.to_csv(index=False).encode(),
             ("txt", "text/plain"): self.text.encode(),
         }
@@ -179,102 +239,193 @@ class Explorer(controls.Panel):
             for (suffix, mime), content in files.items()
         )
 
+    # --- what controls do to others
+
     def _changed(self, change: Any) -> None:
         """Let choices that set other controls do so first."""
         owner, value = change["owner"], change["new"]
-        held, self._held = self._held, True
+        if self._held:
+            # Only what other controls depend on; the caller shows the rest.
+            if owner is self.controls["machine"]:
+                self._take_machine()
+            return
+        self._held = True
         try:
             if owner is self.controls["machine"]:
                 self._take_machine()
             elif owner is self.controls["preset"] and value:
                 self._apply(parse_state(value))
+                self._promised = self.state
+            elif owner is self.controls["topology"]:
+                self._take_text(value)
+            elif owner is self.controls["file"] and value:
+                self._take_files(value)
             elif owner is self.controls["state"]:
                 if not value.strip() or value == self.state:
                     return
                 self._apply(parse_state(value))
-            elif owner is not self.controls["preset"] and not held:
-                # What a preset promised is not shown any more.
-                self.controls["preset"].value = ""
-        except GroupCpusError as error:
-            self.error = str(error)
-            self._error_view.value = f'<b role="alert">{html.escape(self.error)}</b>'
+        except Exception as error:
+            ours = isinstance(error, GroupCpusError)
+            self.fail(str(error) if ours else f"{type(error).__name__}: {error}")
             return
         finally:
-            self._held = held
+            self._held = False
         if owner is not self.controls["preset"] or value:
-            super()._changed(change)
+            self.redraw()
+
+    def _give(self, machine: Machine) -> None:
+        """Put a machine into the menu, beside those that ship."""
+        names = machine_names()
+        self._given, self._given_ships = machine, False
+        self._given_name = machine.name
+        if machine.name in names:
+            self._given_ships = load_machine(machine.name) == machine
+        if not self._given_ships and machine.name in (*names, CUSTOM):
+            self._given_name = f"{machine.name} (given)"
+        options = list(dict.fromkeys([self._given_name, *names, CUSTOM]))
+        menu = self.controls["machine"]
+        if tuple(menu.options) != tuple(options):
+            held, self._held = self._held, True
+            menu.options = options
+            self._held = held
 
     def _take_machine(self) -> None:
         """Set the controls to what the chosen machine has."""
         name = self.controls["machine"].value
-        self._show_custom(name)
-        if name == CUSTOM:
+        self._show_custom()
+        if name is None:
             return
-        self.machine = self._given if name == self._given.name else load_machine(name)
-        count, queues = controls.main_devices(self.machine)
-        self._limit_queues()
+        if name == CUSTOM:
+            self._take(self._custom_machine())
+            return
+        self._take(self._given if name == self._given_name else load_machine(name))
+        count, queues = main_devices(self.machine)
+        held, self._held = self._held, True
         self.controls["devices"].value = count or 1
         self.controls["queues"].value = queues
         self.controls["irqchip"].value = self.machine.irqchip
-
-    def _limit_queues(self) -> None:
-        """Let the slider of queues reach as far as the machine has CPUs or queues."""
-        _, queues = controls.main_devices(self.machine)
-        held, self._held = self._held, True
-        self.controls["queues"].max = max(queues, len(self.machine.topology.possible))
         self._held = held
 
-    def _show_custom(self, name: str) -> None:
+    def _take(self, machine: Machine) -> None:
+        """Explore another machine: the sliders reach as far as it goes."""
+        if machine == self.machine:
+            return
+        self.machine = machine
+        self._epoch += 1
+        self._runs.clear()
+        self._announce()
+        held, self._held = self._held, True
+        self.controls["queues"].max = most_queues(machine)
+        self.controls["devices"].max = max(controls.MAX_DEVICES, main_devices(machine)[0])
+        self._held = held
+
+    def _announce(self) -> None:
+        document = live_machine(self.machine.topology)
+        self.view.machine = {**document, "epoch": self._epoch, "name": self.machine.name}
+
+    def _take_text(self, text: str) -> None:
+        """Take a pasted text: a custom machine, or all that `load_machine` can read."""
+        if not text.strip():
+            return
+        try:
+            read_topology(text)
+        except GroupCpusError:
+            if "\n" not in text.strip() and not text.lstrip().startswith(("{", "<")):
+                raise
+            self._take_given(load_machine(text if "\n" in text else f"{text}\n"))
+            return
+        self.controls["machine"].value = CUSTOM
+        self._show_custom()
+
+    def _take_files(self, uploads: Iterable[Mapping[str, Any]]) -> None:
+        """Take uploaded files, which together tell of a machine."""
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for number, upload in enumerate(uploads):
+                name = "".join(c for c in str(upload["name"]) if c.isalnum() or c in "._-")
+                path = Path(folder) / str(number) / (name.lstrip(".")[-80:] or "upload")
+                path.parent.mkdir()
+                path.write_bytes(bytes(upload["content"]))
+                paths.append(path)
+            self._take_given(load_machine(*paths))
+
+    def _take_given(self, machine: Machine) -> None:
+        self._give(machine)
+        self.controls["machine"].value = self._given_name
+        self._take_machine()
+
+    def _show_custom(self) -> None:
+        shown = None if self.controls["machine"].value == CUSTOM else "none"
         for control in self._custom:
-            control.layout.display = None if name == CUSTOM else "none"
+            control.layout.display = shown
 
     def _custom_machine(self) -> Machine:
-        return Machine(
-            CUSTOM,
-            "custom machine",
-            "x86_64",
-            "x86",
-            read_topology(self._custom_text()),
-            (Device("nvme0", "nvme", 1),),
-        )
+        topology = read_topology(self._custom_text())
+        drive = (Device("nvme0", "nvme", 1),)
+        return Machine(CUSTOM, "custom machine", "x86_64", "x86", topology, drive)
 
     def _custom_text(self) -> str:
-        """Give the custom machine as a line, the one made of the numbers if none was typed."""
+        """Return the custom machine as a line, the one made of the numbers if none was typed."""
         value = {name: control.value for name, control in self.controls.items()}
         if text := value["topology"].strip():
             return text
-        nodes, cpus, threads, cluster = (
-            value[name] for name in ("nodes", "cpus", "threads", "cluster")
-        )
+        nodes, cpus, threads, cluster = (value[name] for name in CUSTOM_CONTROLS)
         if cluster % threads or cpus % cluster:
-            return _document(Topology.uniform(nodes, cpus, threads, cluster))
+            topology = Topology.uniform(nodes, cpus, threads, cluster)
+            return json.dumps(topology.to_dict(), separators=(",", ":"))
         return f"node:{nodes} cluster:{cpus // cluster} core:{cluster // threads} pu:{threads}"
 
     def _apply(self, state: Mapping[str, str]) -> None:
         """Set all controls to a state, or none of them if it cannot be."""
         name = state["machine"]
-        if name not in self.controls["machine"].options:
+        if name == CUSTOM and "document" in state:
+            machine = parse_machine(state["document"])
+        elif name == CUSTOM:
+            machine = Machine(CUSTOM, "", "", "", read_topology(state.get("topology", "")), ())
+        elif name in self.controls["machine"].options or name in machine_names():
+            machine = self._given if name == self._given_name else load_machine(name)
+        else:
             expected = ", ".join(self.controls["machine"].options)
             raise FormatError("state: machine", f"{brief(name)}; expected one of {expected}")
-        if name == CUSTOM:
-            topology = read_topology(state.get("topology", ""))
-            most = len(topology.possible)
-        else:
-            machine = self._given if name == self._given.name else load_machine(name)
-            _, queues = controls.main_devices(machine)
-            most = max(queues, len(machine.topology.possible))
-        values = {
-            key: _control_value(self.controls[key], key, value, most)
-            for key, value in state.items()
-            if key not in ("machine", "topology")
+        limits = {
+            "queues": most_queues(machine),
+            "devices": max(controls.MAX_DEVICES, main_devices(machine)[0]),
         }
-        if name == CUSTOM:
-            self.controls["topology"].value = state["topology"]
-            self.controls["queues"].max = most
-        self.controls["machine"].value = name
-        self._take_machine()
-        for key, value in values.items():
+        values = {
+            key: _control_value(self.controls[key], key, value, limits.get(key))
+            for key, value in state.items()
+            if key not in ("machine", "topology", "document")
+        }
+        if "document" in state:
+            self._take_given(machine)
+        else:
+            if name == CUSTOM:
+                self.controls["topology"].value = state["topology"]
+            self.controls["machine"].value = name
+            self._take_machine()
+        # What a state leaves out is as it is at first.
+        defaults = {"spread_start": 0, "probe": "admin-first", "picture": "bars", "show": "IRQs"}
+        for key, value in (defaults | values).items():
             self.controls[key].value = value
+
+
+def _figure(runs: tuple[Run, Run], picture: str, show: str) -> Any:
+    """Draw the chosen picture of two runs; `all` is drawn as bars."""
+    from groupcpus import pictures
+
+    draw = {
+        "map": pictures.compare_maps,
+        "matrix": pictures.compare_masks,
+        "distribution": pictures.compare_distributions,
+        "sharing": pictures.compare_sharing,
+    }
+    return draw.get(picture, pictures.compare)(*runs)
+
+
+def _png(runs: tuple[Run, Run], picture: str, show: str) -> bytes:
+    from groupcpus.pictures import to_png
+
+    return to_png(_figure(runs, picture, show))
 
 
 def read_topology(text: str) -> Topology:
@@ -304,22 +455,14 @@ def read_topology(text: str) -> Topology:
         raise FormatError("topology", f"not a JSON document: {error}") from None
 
 
-def _document(topology: Topology) -> str:
-    return json.dumps(topology.to_dict(), separators=(",", ":"))
-
-
-def _ships(machine: Machine) -> bool:
-    return machine.name in machine_names() and load_machine(machine.name) == machine
-
-
-def _control_value(control: Any, key: str, value: str, most_queues: int) -> Any:
+def _control_value(control: Any, key: str, value: str, most: int | None) -> Any:
     """Read the value that a state has for a control, and check that it takes it."""
-    if hasattr(control, "options"):
-        if value not in control.options:
-            expected = ", ".join(control.options)
+    if (options := getattr(control, "_options_values", None)) is not None:
+        if value not in options:
+            expected = ", ".join(options)
             raise FormatError(f"state: {key}", f"{brief(value)}; expected one of {expected}")
         return value
-    most = most_queues if key == "queues" else control.max
+    most = control.max if most is None else most
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 12 else -1
     if not control.min <= number <= most:
         raise FormatError(
@@ -328,35 +471,41 @@ def _control_value(control: Any, key: str, value: str, most_queues: int) -> Any:
     return number
 
 
-def _machine_controls(machine: Machine) -> dict[str, Any]:
-    """Make the inputs that choose what is shown and of which machine."""
-    names = list(dict.fromkeys([machine.name, *machine_names(), CUSTOM]))
+def _button(label: str, tooltip: str, call: Callable[[], None]) -> widgets.Button:
+    button = widgets.Button(description=label, tooltip=tooltip)
+    button.on_click(lambda _: call())
+    return button
+
+
+def _machine_controls() -> dict[str, Any]:
+    """Return the inputs that choose what is shown and of which machine."""
     presets = [("claims ...", "")] + [(preset.label, preset.state) for preset in load_presets()]
 
-    def number(label: str, most: int, value: int) -> widgets.BoundedIntText:
-        return widgets.BoundedIntText(
-            description=label, min=1, max=most, value=value, layout=_narrow()
+    def choice(label: str, options: Any, tooltip: str) -> widgets.Dropdown:
+        return widgets.Dropdown(
+            description=label, options=options, layout=narrow(), tooltip=tooltip
         )
 
     return {
-        "machine": widgets.Dropdown(
-            description="machine", options=names, value=machine.name, layout=_narrow()
-        ),
-        "preset": widgets.Dropdown(
-            description="preset", options=presets, value="", layout=_narrow()
-        ),
-        "picture": widgets.Dropdown(
-            description="picture", options=list(PICTURES), value="bars", layout=_narrow()
-        ),
-        "nodes": number("nodes", 64, 2),
-        "cpus": number("CPUs/node", 1024, 24),
-        "threads": number("threads", 8, 2),
-        "cluster": number("in a cluster", 1024, 2),
+        "machine": choice("machine", [CUSTOM], "one that ships, the given one, or a custom one"),
+        "preset": choice("preset", presets, "set everything to show what a claim is about"),
+        "picture": choice("picture", list(PICTURES), "what is drawn of both runs"),
+        "show": choice("show", ["IRQs", "submitters"], "what is counted on each CPU"),
+        "nodes": NumberField("nodes", (1, 64), 2, layout=narrow()),
+        "cpus": NumberField("CPUs/node", (1, 1024), 24, layout=narrow()),
+        "threads": NumberField("threads", (1, 8), 2, layout=narrow()),
+        "cluster": NumberField("in a cluster", (1, 1024), 2, layout=narrow()),
         "topology": widgets.Textarea(
             description="or as text",
-            placeholder="node:2 core:24 pu:2, or a topology document (JSON)",
+            placeholder="node:2 core:24 pu:2, a topology document (JSON), lscpu -p, a capture ...",
             continuous_update=False,
-            layout=widgets.Layout(width="44em", height="5em"),
+            rows=2,
+            layout=widgets.Layout(width="32em"),
+        ),
+        "file": widgets.FileUpload(
+            description="or from files",
+            multiple=True,
+            tooltip="what load_machine takes: a machine file, a capture, lscpu, hwloc's XML ...",
         ),
         "state": widgets.Textarea(
             description="state",
@@ -369,92 +518,14 @@ def _machine_controls(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _narrow() -> widgets.Layout:
-    # One each: those of a custom machine are hidden by theirs.
-    return widgets.Layout(width="20em")
-
-
-class Stepper(Panel):
-    """One call of `group_cpus_evenly`, decision by decision.
-
-    Its controls are ``step`` (how many decisions have been made), ``queues``, ``revision`` and
-    ``spread_offset``; its text is the last decision and the groups so far.
+def explorer(machine_or_name: Machine | str | Path) -> Explorer:
+    """Return the explorer of a machine.
 
     Parameters
     ----------
-    topology : Topology
-        The machine.
-    numgrps : int
-        How many groups are asked for first.
-    revision : str or Revision
-        Which version of the function; one of your own is added to the choices.
-    spread_offset : int
-        The value of the call counter.
-    """
-
-    def __init__(
-        self, topology: Topology, numgrps: int, revision: str | Revision, spread_offset: int
-    ) -> None:
-        self.topology = topology
-        own = get_revision(revision)
-        names = {**REVISIONS, own.name: own}
-        wide, narrow = widgets.Layout(width="40em"), widgets.Layout(width="20em")
-        inputs = {
-            "step": widgets.IntSlider(description="step", min=0, max=1, value=0, layout=wide),
-            "queues": widgets.BoundedIntText(
-                description="queues", min=1, max=MAX_GROUPS, value=numgrps, layout=narrow
-            ),
-            "revision": widgets.Dropdown(
-                description="revision", options=names, value=own, layout=narrow
-            ),
-            "spread_offset": widgets.BoundedIntText(
-                description="counter",
-                min=0,
-                max=controls.UINT_MAX,
-                value=spread_offset,
-                layout=narrow,
-            ),
-        }
-        self._frame = DealPicture(topology)
-        super().__init__(inputs, [["step"], ["queues", "revision"], ["spread_offset"]])
-
-    def shown(self) -> tuple[Figure, str, str]:
-        """Draw the groups so far."""
-        value = {name: control.value for name, control in self.controls.items()}
-        _, steps = explain(
-            self.topology,
-            value["queues"],
-            revision=value["revision"],
-            spread_offset=value["spread_offset"],
-        )
-        self._limit(len(steps))
-        upto = self.controls["step"].value
-        state = self._frame.show(steps, upto)
-        groups = ", ".join(
-            f"{group}: {cpus or '-'}" for group, cpus in enumerate(state.groups[:_MAX_LISTED])
-        )
-        more = ", ..." if len(state.groups) > _MAX_LISTED else ""
-        decision = textwrap.fill(f"{upto} of {len(steps)}: {state.sentence}", 100)
-        text = f"{decision}\ngroups so far: {groups or 'none'}{more}"
-        figure = self._frame.ax.get_figure(root=True)
-        assert figure is not None
-        return figure, text, f"CPUs with their groups. {text}"
-
-    def _limit(self, count: int) -> None:
-        """End the slider at the last decision, without a redraw if that moves it."""
-        held, self._held = self._held, True
-        self.controls["step"].max = count
-        self._held = held
-
-
-def explorer(machine_or_name: Machine | str) -> Explorer:
-    """Make the explorer of a machine.
-
-    Parameters
-    ----------
-    machine_or_name : Machine or str
-        The machine, a name as `load_machine` takes, or the line that another explorer showed as
-        its ``state``.
+    machine_or_name : Machine, str or Path
+        The machine, anything that `load_machine` takes, or the line that another explorer showed
+        as its ``state``.
 
     Returns
     -------
@@ -477,48 +548,8 @@ def explorer(machine_or_name: Machine | str) -> Explorer:
     """
     if isinstance(machine_or_name, Machine):
         return Explorer(machine_or_name)
-    if not is_state(machine_or_name):
+    if not isinstance(machine_or_name, str) or not is_state(machine_or_name):
         return Explorer(load_machine(machine_or_name))
     state = parse_state(machine_or_name)
     first = state["machine"]
-    return Explorer(load_machine(machine_names()[0] if first == CUSTOM else first), state)
-
-
-def stepper(
-    topology: Topology,
-    numgrps: int,
-    revision: str | Revision = "cluster",
-    spread_offset: int = 0,
-) -> Stepper:
-    """Make a panel that steps through one call of `group_cpus_evenly`.
-
-    Parameters
-    ----------
-    topology : Topology
-        The machine.
-    numgrps : int
-        How many groups are asked for.
-    revision : str or Revision
-        Which version of the function.
-    spread_offset : int
-        The value of the call counter, for revisions that rotate.
-
-    Returns
-    -------
-    Stepper
-        A widget; as the last expression of a cell it shows itself.
-
-    Raises
-    ------
-    RequestError
-        If there is no such revision.
-
-    Examples
-    --------
-    >>> panel = stepper(Topology.uniform(nodes=1, cpus_per_node=6, threads=2, cluster=4), 2)
-    >>> panel.controls["step"].value = 5
-    >>> print(panel.text)
-    5 of 6: group 0: CPUs 4, 5 of cluster 4-5
-    groups so far: 0: 4-5, 1: -
-    """
-    return Stepper(topology, numgrps, revision, spread_offset)
+    return Explorer(load_machine(first if first in machine_names() else machine_names()[0]), state)

@@ -4,16 +4,30 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from groupcpus.errors import FormatError, brief
-from groupcpus.machines.machine import data_dir, read_toml
+from groupcpus.engine.irqchips import IRQCHIPS
+from groupcpus.engine.topology import Topology
+from groupcpus.errors import FormatError, GroupCpusError, brief
+from groupcpus.machines.devices import Device
+from groupcpus.machines.machine import Machine, data_dir, read_toml
 
-__all__ = ["FIELDS", "Preset", "format_state", "is_state", "load_presets", "parse_state"]
+__all__ = [
+    "FIELDS",
+    "Preset",
+    "format_machine",
+    "format_state",
+    "is_state",
+    "load_presets",
+    "parse_machine",
+    "parse_state",
+]
 
 FIELDS = (
     "machine",
     "topology",
+    "document",
     "devices",
     "queues",
     "before",
@@ -22,8 +36,9 @@ FIELDS = (
     "probe",
     "spread_start",
     "picture",
+    "show",
 )
-_MAX_TEXT = 1 << 18
+_MAX_TEXT = 1 << 20
 _START = re.compile(r"[\s>]*(groupcpus:?[\s>]+)?machine=")
 _PAIR = re.compile(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[^\s"]+)')
 _GAP = re.compile(r"[\s>]*")
@@ -113,6 +128,64 @@ def parse_state(text: str) -> dict[str, str]:
         assert gap is not None
         at = gap.end()
     return values
+
+
+_MAX_DEVICES = 1024
+_TEXTS = ("name", "title", "arch", "irqchip")
+
+
+def format_machine(machine: Machine) -> str:
+    """Write a machine that no file describes as a document for a state.
+
+    Examples
+    --------
+    >>> machine = Machine("mine", "", "x86_64", "x86", Topology.uniform(1, 2, 1), ())
+    >>> parse_machine(format_machine(machine)) == machine
+    True
+    """
+    document: dict[str, Any] = {name: getattr(machine, name) for name in _TEXTS}
+    document["topology"] = machine.topology.to_dict()
+    document["devices"] = [asdict(device) for device in machine.devices]
+    return json.dumps(document, separators=(",", ":"))
+
+
+def parse_machine(text: str) -> Machine:
+    """Read what `format_machine` wrote.
+
+    Raises
+    ------
+    FormatError
+        If it is none; the message names the field.
+    """
+    where = "state: document"
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:  # JSONDecodeError, and numbers without end
+        raise FormatError(where, f"not a JSON document: {brief(str(error))}") from None
+    fields = {*_TEXTS, "topology", "devices"}
+    if not isinstance(document, dict) or set(document) != fields:
+        raise FormatError(where, f"expected the fields {', '.join(sorted(fields))}")
+    for name in _TEXTS:
+        if not isinstance(document[name], str) or len(document[name]) > 200:
+            raise FormatError(f"{where}.{name}", f"{brief(document[name])}; expected a short text")
+    if document["irqchip"] not in IRQCHIPS:
+        expected = ", ".join(IRQCHIPS)
+        raise FormatError(
+            f"{where}.irqchip", f"{brief(document['irqchip'])}; expected one of {expected}"
+        )
+    devices = document["devices"]
+    if not isinstance(devices, list) or len(devices) > _MAX_DEVICES:
+        raise FormatError(f"{where}.devices", f"expected a list of at most {_MAX_DEVICES} devices")
+    try:
+        return Machine(
+            **{name: document[name] for name in _TEXTS},
+            topology=Topology.from_dict(document["topology"]),
+            devices=tuple(Device(**device) for device in devices),
+        )
+    except TypeError:  # a device that is no table, or has other fields
+        raise FormatError(f"{where}.devices", "expected name, kind and queues of each") from None
+    except GroupCpusError as error:
+        raise FormatError(where, str(error)) from None
 
 
 def load_presets() -> list[Preset]:

@@ -6,34 +6,35 @@ uses pyplot.  CPUs are OS CPU numbers everywhere.  Colours are safe for colour-b
 never the only mark: counts are also numbers or heights, hot CPUs also hatched or ringed.
 """
 
-from groupcpus.pictures.base import HOT, Picture, to_png, to_svg, written
-from groupcpus.pictures.deals import DealPicture, DealState, deal_frame, deal_state, deal_strip
-from groupcpus.pictures.loads import (
-    Comparison,
-    DistributionComparison,
-    compare,
-    distribution,
-    irqs_per_cpu,
-)
-from groupcpus.pictures.maps import (
-    MAX_CIRCLES,
-    Layout,
-    Map,
-    nested_layout,
-    topology_graph,
-    topology_legend,
-    topology_map,
-)
-from groupcpus.pictures.masks import (
-    MapComparison,
-    MatrixComparison,
-    SharingComparison,
-    affinity_matrix,
-    sharing,
-)
-from groupcpus.pictures.replays import agreement, effective_grid
-from groupcpus.pictures.sweeps import disk_losses, scores_by_family, shortfall, successive_calls
-from groupcpus.pictures.words import glossary
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from groupcpus.pictures.base import HOT, Picture, to_png, to_svg, written
+    from groupcpus.pictures.deals import DealPicture, DealState, deal_frame, deal_state, deal_strip
+    from groupcpus.pictures.layout import MAX_CIRCLES, Layout, nested_layout, topology_graph
+    from groupcpus.pictures.loads import (
+        Comparison,
+        DistributionComparison,
+        compare,
+        compare_distributions,
+        distribution,
+        irqs_per_cpu,
+    )
+    from groupcpus.pictures.maps import Map, topology_legend, topology_map
+    from groupcpus.pictures.masks import (
+        MapComparison,
+        MatrixComparison,
+        SharingComparison,
+        affinity_matrix,
+        compare_maps,
+        compare_masks,
+        compare_sharing,
+        sharing,
+    )
+    from groupcpus.pictures.replays import agreement, effective_grid
+    from groupcpus.pictures.sweeps import disk_losses, scores_by_family, shortfall, successive_calls
+    from groupcpus.pictures.words import glossary
 
 __all__ = [
     "HOT",
@@ -51,6 +52,10 @@ __all__ = [
     "affinity_matrix",
     "agreement",
     "compare",
+    "compare_distributions",
+    "compare_maps",
+    "compare_masks",
+    "compare_sharing",
     "deal_frame",
     "deal_state",
     "deal_strip",
@@ -71,3 +76,39 @@ __all__ = [
     "topology_map",
     "written",
 ]
+
+# Found when they are asked for: a layout is needed where matplotlib is not installed.
+_ROOMS = {
+    "base": ("HOT", "Picture", "to_png", "to_svg", "written"),
+    "deals": ("DealPicture", "DealState", "deal_frame", "deal_state", "deal_strip"),
+    "layout": ("Layout", "MAX_CIRCLES", "nested_layout", "topology_graph"),
+    "loads": (
+        "Comparison",
+        "DistributionComparison",
+        "compare",
+        "compare_distributions",
+        "distribution",
+        "irqs_per_cpu",
+    ),
+    "maps": ("Map", "topology_legend", "topology_map"),
+    "masks": (
+        "MapComparison",
+        "MatrixComparison",
+        "SharingComparison",
+        "affinity_matrix",
+        "compare_maps",
+        "compare_masks",
+        "compare_sharing",
+        "sharing",
+    ),
+    "replays": ("agreement", "effective_grid"),
+    "sweeps": ("disk_losses", "scores_by_family", "shortfall", "successive_calls"),
+    "words": ("glossary",),
+}
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

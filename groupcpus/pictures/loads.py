@@ -494,3 +494,8 @@ class DistributionComparison(Picture):
             self.bars = _Distribution(self.figure.add_axes((0.06, 0.09, 0.92, 0.84)), *fixed)
         self.bars.show([before, after])
         self.moving, self.words = self.bars.moving, self.bars.words
+
+
+def compare_distributions(before: Run, after: Run) -> Figure:
+    """Draw the distributions of two runs in one picture."""
+    return DistributionComparison(before, after).figure

@@ -11,6 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, StepPatch
 from matplotlib.text import Text
@@ -441,3 +442,18 @@ class MapComparison(Picture):
             )
         self.moving = [artist for drawn in self.maps for artist in drawn.moving]
         self.words = [word for drawn in self.maps for word in drawn.words]
+
+
+def compare_masks(before: Run, after: Run) -> Figure:
+    """Draw the affinity matrices of two runs of one machine, side by side."""
+    return MatrixComparison(before, after).figure
+
+
+def compare_sharing(before: Run, after: Run) -> Figure:
+    """Draw who shares the most loaded CPUs in two runs of one machine, one above the other."""
+    return SharingComparison(before, after).figure
+
+
+def compare_maps(before: Run, after: Run) -> Figure:
+    """Draw the maps of two runs of one machine, side by side on the same scale."""
+    return MapComparison(before, after).figure
