@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Life after boot: what events do to interrupts, masks and maps, and what they never do."""
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from groupcpus import Life, simulate
+from groupcpus.__main__ import main
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irqchips import IRQCHIPS
 from groupcpus.engine.topology import Topology
@@ -392,3 +394,22 @@ class Living(RuleBasedStateMachine):
 
 TestLiving = Living.TestCase
 TestLiving.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+def test_the_command_line_goes_on_after_the_boot(capsys):
+    command = ["run", "D16plds_v6", "--revision", "rotate-v2", "--then", "offline 3; reset nvme0"]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    for name in ("cluster", "rotate-v2"):
+        life = Life("D16plds_v6", name)
+        life.then("offline 3; reset nvme0")
+        assert str(life) in text
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [step["event"] for step in document["after"]["then"]] == [
+        "boot",
+        "offline 3",
+        "reset nvme0",
+    ]
+    assert main(["run", "D16plds_v6", "--then", "offline 99"]) == 2
+    assert capsys.readouterr().err == "groupcpus: CPU 99 is not present (0-15 are)\n"

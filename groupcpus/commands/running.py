@@ -9,6 +9,7 @@ from groupcpus.commands.command import Command, add_json, json_text, whole_numbe
 from groupcpus.commands.opening import OpenedMachine, open_machine
 from groupcpus.engine.irqchips import IRQCHIPS
 from groupcpus.errors import RequestError, brief
+from groupcpus.machines.life import Life
 from groupcpus.machines.mail_text import mail_text, run_document
 from groupcpus.machines.probe import Run, simulate
 from groupcpus.machines.queue_table import queue_table
@@ -83,6 +84,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", metavar="NAME", help="list all queues of this device")
     parser.add_argument(
+        "--then",
+        metavar="EVENTS",
+        help="what happens after boot: 'offline 3; reset nvme0; smt off; online 3', also unbind, "
+        "bind, suspend, resume",
+    )
+    parser.add_argument(
         "--picture",
         type=_picture_file,
         metavar="FILE",
@@ -110,12 +117,21 @@ def _run(args: argparse.Namespace) -> str:
         )
         for revision in (args.before or opened.revision, args.revision)
     )
+    lives = [] if args.then is None else [_live(run, args.then) for run in (before, after)]
     if args.picture:
         _draw(args.picture, before, after)
     if args.json:
         runs = {"before": run_document(before), "after": run_document(after)}
+        for name, life in zip(runs, lives, strict=False):
+            runs[name]["then"] = life.document()["steps"]
         return json_text({"machine": machine.name, "assumed": list(opened.assumed), **runs})
-    return _text(opened, before, after, args.device)
+    return "\n\n".join([_text(opened, before, after, args.device), *map(str, lives)])
+
+
+def _live(run: Run, events: str) -> Life:
+    life = Life.after(run)
+    life.then(events)
+    return life
 
 
 def _text(opened: OpenedMachine, before: Run, after: Run, device: str | None) -> str:

@@ -143,8 +143,11 @@ class Step:
     def summary(self) -> str:
         """How interrupts lie on the online CPUs, in a sentence."""
         histogram = Counter(self.counts.values())
-        spread = ", ".join(f"{cpus} CPUs x {irqs}" for irqs, cpus in sorted(histogram.items()))
-        return f"{sum(self.counts.values())} IRQs on {len(self.online)} online CPUs: {spread}"
+        spread = ", ".join(
+            f"{counted(cpus, 'CPU')} x {irqs}" for irqs, cpus in sorted(histogram.items())
+        )
+        online = counted(len(self.online), "online CPU")
+        return f"{sum(self.counts.values())} IRQs on {online}: {spread}"
 
     def document(self) -> dict[str, Any]:
         """Return the step as JSON knows it."""
