@@ -19,6 +19,7 @@ Which interrupts each of these events concerns is the business of `groupcpus.mac
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import NamedTuple, Protocol, Self
 
 from groupcpus.engine.cpuset import CpuSet, cpulist, cpus_of
@@ -50,6 +51,12 @@ class Vector(NamedTuple):
     managed: bool
     charged: int | None = None
     """The CPU in whose counts it is: the one that handles it, or holds its place until then."""
+
+
+@lru_cache(maxsize=1 << 14)
+def _members(mask: int) -> tuple[int, ...]:
+    """Return the CPUs of a mask; the same masks are asked for over and over."""
+    return tuple(cpus_of(mask))
 
 
 class Irqchip(Protocol):
@@ -304,7 +311,7 @@ class VectorMatrix(_Base):
 
     def _reserve(self, vector: Vector) -> None:
         """Set a vector aside on every CPU of a mask: ``irq_matrix_reserve_managed()``."""
-        for cpu in cpus_of(vector.mask):
+        for cpu in _members(vector.mask):
             if self.taken[cpu] >= self.vectors_per_cpu:
                 raise VectorSpaceError(self._no_space(vector, f"CPU {cpu}"))
             self.taken[cpu] += 1
@@ -312,7 +319,7 @@ class VectorMatrix(_Base):
 
     def request(self, vector: Vector) -> int | None:
         """Pick the effective CPU of an allocated vector; see `Irqchip.request`."""
-        candidates = cpus_of(self.candidates(vector.mask, vector.managed))
+        candidates = _members(self.candidates(vector.mask, vector.managed))
         cpu = None
         if candidates and vector.managed:
             # min() takes the first of equals; the kernel's "> allocated" keeps the last.
@@ -323,11 +330,11 @@ class VectorMatrix(_Base):
         self._give_up(vector)
         return cpu
 
-    def _unmanaged(self, vector: Vector, candidates: list[int]) -> int:
+    def _unmanaged(self, vector: Vector, candidates: Sequence[int]) -> int:
         """Allocate a vector that is not managed: ``irq_matrix_alloc()``."""
         if not any(self.available[cpu] > 0 for cpu in candidates):
             # Rather any online CPU than none: assign_irq_vector_any_locked(), apic/vector.c.
-            candidates = cpus_of(self.online)
+            candidates = _members(self.online)
         cpu = max(candidates, key=self.available.__getitem__)
         if self.available[cpu] < 1 or self.taken[cpu] >= self.vectors_per_cpu:
             raise VectorSpaceError(self._no_space(vector, "every CPU"))
@@ -478,7 +485,7 @@ class InterruptTranslationService(_Base):
         return twin
 
     def _charge(self, candidates: int, managed: bool, seen: Self) -> int:
-        cpu = min(cpus_of(candidates), key=seen.charges[managed].__getitem__)
+        cpu = min(_members(candidates), key=seen.charges[managed].__getitem__)
         self.charges[managed][cpu] += 1
         return cpu
 

@@ -25,7 +25,14 @@ from groupcpus.engine.cpuset import CpuSet, cpus_of
 from groupcpus.engine.irqchips import IRQCHIPS, FirstCpu
 from groupcpus.engine.topology import Topology
 
-__all__ = ["best_maximum", "crowding", "forced_cpus", "least_maximum", "most_used"]
+__all__ = [
+    "best_maximum",
+    "crowding",
+    "forced_cpus",
+    "least_maximum",
+    "least_submitters",
+    "most_used",
+]
 
 
 def takes_first(irqchip: str) -> bool:
@@ -159,6 +166,38 @@ def least_maximum(cpus: int, irqs: int, partitions: int, irqchip: str) -> int:
     """
     even = -(-irqs // cpus) if cpus else 0
     return max(even, partitions) if takes_first(irqchip) and irqs else even
+
+
+def least_submitters(online: int, calls: Iterable[int]) -> int:
+    """Return the greatest number of submitters a CPU that no grouping can go below.
+
+    Parameters
+    ----------
+    online : int
+        CPUs that handle interrupts, and submit to one queue of every call.
+    calls : iterable of int
+        The numgrps of each call whose groups became masks of managed interrupts.
+
+    Returns
+    -------
+    int
+        All submitters spread over as many CPUs as there are, or as there are interrupts; but at
+        least those of the largest queue, which one CPU handles.  An online CPU's queue is never
+        shut down; offline ones are left out, since all of them may be in one that is.
+
+    Examples
+    --------
+    Six disks with 62 queues each, or with 14, on 96 CPUs:
+
+    >>> least_submitters(96, [62] * 6), least_submitters(96, [14] * 6)
+    (6, 7)
+    """
+    groups = [min(numgrps, online) for numgrps in calls]
+    handlers = min(online, sum(groups))
+    if not handlers:
+        return 0
+    largest = max(-(-online // numgrps) for numgrps in groups)
+    return max(largest, -(-online * len(groups) // handlers))
 
 
 def crowding(masks: Counter[int], sets: Iterable[int]) -> int:

@@ -67,9 +67,11 @@ def run_document(run: Run) -> dict[str, Any]:
         "revision": run.revision.name,
         "irqchip": run.irqchip,
         "probe": run.probe if isinstance(run.probe, str) else list(run.probe),
+        "requests": run.requests if isinstance(run.requests, str) else list(run.requests),
         "spread_start": run.spread_start,
         "summary": {key: value for key, value in summary.items() if key != "title"},
         "irqs_per_cpu": dict(run.counts),
+        "submitters_per_cpu": dict(run.submitters),
         "irqs": [
             {
                 "device": irq.device,
@@ -108,6 +110,8 @@ def _setting(run: Run) -> str:
     if any(call.ticked for call in run.calls):
         parts.append(run.probe if isinstance(run.probe, str) else "explicit probe order")
         parts.append(f"counter from {run.spread_start}")
+    if run.requests != "device-by-device":
+        parts.append(f"requests {run.requests if isinstance(run.requests, str) else 'as given'}")
     return ", ".join(parts)
 
 
@@ -144,6 +148,11 @@ def _load(run: Run) -> Iterator[str]:
             f"{counted(len(hot_cpus), 'CPU')}:",
             hot_cpus,
         )
+    for device, queues in run.lost.items():
+        yield from _fold(
+            f"  {device} goes without {counted(queues, 'queue')}: a mask was empty, so its vector "
+            "was refused, and the driver asked for fewer"
+        )
     down = sum(irq.effective is None for irq in run.interrupts)
     if down:
         yield f"  {counted(down, 'IRQ')} shut down: no CPU of the mask is online"
@@ -152,7 +161,7 @@ def _load(run: Run) -> Iterator[str]:
 def _comparison(before: Run, after: Run) -> list[str]:
     """Put both runs' figures side by side, the bound and the distance from it last."""
     old, new = before.summary, after.summary
-    rows = [
+    rows: list[tuple[str, object, object]] = [
         ("IRQs", old.irqs, new.irqs),
         ("CPUs that serve any", old.used, new.used),
         ("  most possible, any grouping", old.most_used, new.most_used),
@@ -163,10 +172,21 @@ def _comparison(before: Run, after: Run) -> list[str]:
         ("  best with any irqchip", old.best_with_masks, new.best_with_masks),
         ("single-CPU IRQs", old.single, new.single),
         ("  most of them on a CPU", _most_single(before), _most_single(after)),
+        ("most submitters a CPU completes for", old.submitters, new.submitters),
+        ("  best with any grouping", old.best_submitters, new.best_submitters),
     ]
+    mixed = zip(old.parallel.spread, new.parallel.spread, strict=True)
+    rows += [
+        (name, *figures)
+        for name, figures in zip(("most IRQs on a CPU", "most submitters"), mixed, strict=True)
+    ]
+    lines = [f"{name:<36}{was:>10}{is_now:>10}" for name, was, is_now in rows]
+    orders = len(new.parallel.irqs)
     return [
-        f"{'':<32}{'before':>8}{'after':>8}",
-        *(f"{name:<32}{was:>8}{is_now:>8}" for name, was, is_now in rows),
+        f"{'':<36}{'before':>10}{'after':>10}",
+        *lines[:-2],
+        f"disks in parallel, median of {orders} random orders (range):",
+        *(f"  {line[:34]}{line[36:]}" for line in lines[-2:]),
     ]
 
 

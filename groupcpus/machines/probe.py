@@ -3,8 +3,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,18 @@ from groupcpus.engine.irq_setup import irq_setup
 from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.revisions import Revision, get_revision
 from groupcpus.errors import RequestError, brief
-from groupcpus.machines.bounds import best_maximum, least_maximum, most_used
+from groupcpus.machines.bounds import best_maximum, least_maximum, least_submitters, most_used
 from groupcpus.machines.devices import Device, ProbeCall, probe_calls
 from groupcpus.machines.machine import Machine, read_machine
+from groupcpus.machines.requests import (
+    ORDERS,
+    Allocation,
+    Parallel,
+    VectorWanted,
+    place,
+    place_at_random,
+    request_order,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Interrupt", "Run", "Summary", "simulate"]
 
 _UINT_MAX = 0xFFFFFFFF
+_INTERRUPT_KINDS = ("default", "read")
+# Which interrupt comes before those of the queues; only these two kinds of devices have one.
+_PRE_KINDS = {"nvme": "admin", "virtio": "config"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,11 @@ class Call:
     spread_offset: int
     grouping: Grouping
 
+    @property
+    def filled(self) -> tuple[CpuSet, ...]:
+        """The masks that the driver takes: those that were filled, see `Grouping.nummasks`."""
+        return self.grouping.masks[: self.grouping.nummasks]
+
 
 @dataclass(frozen=True)
 class Interrupt:
@@ -49,6 +67,11 @@ class Interrupt:
     effective: int | None
     spread_offset: int
     managed: bool = True
+
+    @property
+    def submitters(self) -> int:
+        """How many possible CPUs submit to its queue: a managed queue's map is its mask."""
+        return len(self.affinity) if self.managed and self.queue > 0 else 0
 
     @property
     def label(self) -> str:
@@ -80,6 +103,10 @@ class Summary:
         CPUs that handle an interrupt whose mask is that CPU alone.
     single : int
         Such interrupts.
+    submitters, best_submitters : int
+        The most submitters that a CPU completes for, and the least possible of that.
+    parallel : Parallel
+        What becomes of `greatest` and `submitters` when disks probe in parallel.
     per_node : dict of int to int
         Interrupts handled in each node.
     """
@@ -96,6 +123,9 @@ class Summary:
     histogram: dict[int, int]
     hot: int
     single: int
+    submitters: int
+    best_submitters: int
+    parallel: Parallel
     per_node: dict[int, int]
 
     @property
@@ -112,7 +142,9 @@ class Summary:
             f"{self.title}: {self.irqs} IRQs on {self.used} of {self.cpus} CPUs{reach}, "
             f"max {self.greatest} (best possible {self.best}, {distance}; with these masks "
             f"{self.best_with_masks}); {spread}; "
-            f"{self.single} single-CPU IRQs on {self.hot} CPUs; per node {nodes}"
+            f"{self.single} single-CPU IRQs on {self.hot} CPUs; per node {nodes}; "
+            f"max {self.submitters} submitters (best possible {self.best_submitters}); "
+            f"in parallel, {self.parallel}"
         )
 
 
@@ -138,6 +170,8 @@ class Run:
         Those of the queues, device by device in the order of their requests.
     pre_interrupts : tuple of Interrupt
         Those before the queues' (NVMe's admin queue, virtio's configuration); not managed.
+    requests : str or tuple of str
+        The order in which the interrupts were requested, see `request_order`.
     """
 
     machine: Machine
@@ -149,6 +183,7 @@ class Run:
     calls: tuple[Call, ...]
     interrupts: tuple[Interrupt, ...]
     pre_interrupts: tuple[Interrupt, ...]
+    requests: str | tuple[str, ...] = "device-by-device"
 
     @cached_property
     def counts(self) -> dict[int, int]:
@@ -161,6 +196,131 @@ class Run:
         """How many of each possible CPU's interrupts have a mask of that CPU alone."""
         handled = Counter(irq.effective for irq in self.interrupts if len(irq.affinity) == 1)
         return {cpu: handled[cpu] for cpu in self.machine.topology.possible}
+
+    @cached_property
+    def submitters(self) -> dict[int, int]:
+        """How many submitters each possible CPU completes for.
+
+        Every possible CPU submits to each queue that it is mapped to; a queue's map is the mask of
+        its interrupt.  A CPU that submits to four disks counts as four.
+        """
+        handled = dict.fromkeys(self.machine.topology.possible, 0)
+        for irq in self.interrupts:
+            if irq.effective is not None:
+                handled[irq.effective] += irq.submitters
+        return handled
+
+    @cached_property
+    def lost(self) -> dict[str, int]:
+        """How many queues each device went without, because a mask for one of them was empty."""
+        wanted: dict[tuple[str, str], int] = {}
+        for call in self.calls:
+            if call.kind in _INTERRUPT_KINDS:
+                wanted.setdefault((call.device, call.kind), call.numgrps)
+        asked: Counter[str] = Counter()
+        for (device, _), numgrps in wanted.items():
+            asked[device] += numgrps
+        # Groups beyond nummasks never had a vector of their own.
+        got = Counter(irq.device for irq in self.interrupts)
+        refused = {
+            call.device
+            for call in self.calls
+            if call.kind in _INTERRUPT_KINDS and not all(call.filled)
+        }
+        return {device: asked[device] - got[device] for device in asked if device in refused}
+
+    @cached_property
+    def queue_map(self) -> "pd.DataFrame":
+        """One row a hardware queue: who submits to it, and who is interrupted for it.
+
+        Columns: device, queue, kind (``default``, ``read`` or ``poll``), cpus (the cpulist of those
+        that submit to it), effective (the CPU that its interrupt goes to, <NA> without one).
+        """
+        import pandas as pd
+
+        rows = [
+            (irq.device, irq.queue, irq.kind, str(irq.affinity), irq.effective)
+            for irq in self.interrupts
+            if irq.managed
+        ]
+        last = Counter(row[0] for row in rows)
+        for call in self.calls:
+            if call.kind == "poll":
+                polled = enumerate(call.filled, start=last[call.device] + 1)
+                rows += [(call.device, queue, "poll", str(mask), None) for queue, mask in polled]
+        columns = ["device", "queue", "kind", "cpus", "effective"]
+        return pd.DataFrame(rows, columns=columns).astype({"effective": "Int64"})
+
+    @cached_property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """The vectors of each device, in the order of their requests."""
+        own: dict[str, list[Interrupt]] = {}
+        for irq in sorted((*self.pre_interrupts, *self.interrupts), key=lambda irq: irq.queue < 1):
+            own.setdefault(irq.device, []).append(irq)
+        return tuple(
+            Allocation(
+                device,
+                tuple(
+                    VectorWanted(irq.kind, irq.affinity, irq.spread_offset, irq.managed)
+                    for irq in sorted(irqs, key=lambda irq: irq.queue)
+                ),
+            )
+            for device, irqs in own.items()
+        )
+
+    def requested(self, requests: str | Sequence[str]) -> "Run":
+        """Return the same run, its interrupts requested and placed in another order.
+
+        Examples
+        --------
+        >>> run = simulate("L96as_v4", revision="rotate-v2")
+        >>> run.summary.greatest, run.requested("lockstep").summary.greatest
+        (4, 5)
+        """
+        order = request_order(requests, {one.device: len(one.vectors) for one in self.allocations})
+        chip = make_irqchip(self.irqchip, self.machine.topology)
+        placed = place(chip, self.allocations, order)
+        found = [
+            irq
+            for allocation, effective in zip(self.allocations, placed, strict=True)
+            for irq in _interrupts(allocation, effective)
+        ]
+        return replace(
+            self,
+            interrupts=tuple(irq for irq in found if irq.queue >= 1),
+            pre_interrupts=tuple(irq for irq in found if irq.queue < 1),
+            requests=requests if isinstance(requests, str) else tuple(order),
+        )
+
+    def in_parallel(self, orders: int = ORDERS) -> Parallel:
+        """Return what comes of as many random orders of requests, of seeds 0, 1, 2 and so on.
+
+        Examples
+        --------
+        >>> print(simulate("L96as_v4", revision="rotate-v2").in_parallel(15))
+        15 random orders of requests: max 5 IRQs, 8 submitters
+        """
+        fresh = make_irqchip(self.irqchip, self.machine.topology)
+        queues = [
+            [(at, len(one.mask)) for at, one in enumerate(own.vectors) if one.managed]
+            for own in self.allocations
+        ]
+        irqs, submitters = [], []
+        for placed in place_at_random(fresh, self.allocations, orders):
+            handled = [(own[at], n) for own, q in zip(placed, queues, strict=True) for at, n in q]
+            load: dict[int | None, int] = dict.fromkeys(dict(handled), 0)
+            for cpu, count in handled:
+                load[cpu] += count
+            counts = Counter(cpu for cpu, _ in handled if cpu is not None)
+            irqs.append(max(counts.values(), default=0))
+            load.pop(None, None)
+            submitters.append(max(load.values(), default=0))
+        return Parallel(tuple(sorted(irqs)), tuple(sorted(submitters)))
+
+    @cached_property
+    def parallel(self) -> Parallel:
+        """The same masks with requests in parallel, as disks probe: `ORDERS` random orders."""
+        return self.in_parallel()
 
     @cached_property
     def irqs(self) -> "pd.DataFrame":
@@ -216,7 +376,7 @@ class Run:
         """One row a possible CPU (the index).
 
         Columns: node, cluster, core, online, irqs (handled), devices (with an interrupt here),
-        single (interrupts whose mask is this CPU alone).
+        single (interrupts whose mask is this CPU alone), submitters (that it completes for).
         """
         import pandas as pd
 
@@ -233,6 +393,7 @@ class Run:
                 "irqs": list(self.counts.values()),
                 "devices": [len(devices.get(cpu, ())) for cpu in topology.possible],
                 "single": list(self.single.values()),
+                "submitters": list(self.submitters.values()),
             },
             index=pd.Index(topology.possible, name="cpu"),
         )
@@ -242,7 +403,8 @@ class Run:
     def per_node(self) -> "pd.DataFrame":
         """One row a node (the index).
 
-        Columns: cpus (online), used, irqs, least, greatest and mean interrupts a CPU, single.
+        Columns: cpus (online), used, irqs, least, greatest and mean interrupts a CPU, single,
+        submitters (that its CPUs complete for).
         """
         online = self.per_cpu[self.per_cpu["online"]]
         by_node = online.groupby("node")
@@ -254,6 +416,7 @@ class Run:
             greatest=("irqs", "max"),
             mean=("irqs", "mean"),
             single=("single", "sum"),
+            submitters=("submitters", "sum"),
         )
 
     @cached_property
@@ -264,7 +427,9 @@ class Run:
             for irq in self.interrupts
             if irq.managed and irq.effective is not None
         }
-        return [call.numgrps for call in self.calls if (call.device, call.kind) in served]
+        # A device whose masks were refused asked again: its last calls count.
+        last = {(call.device, call.kind): call.numgrps for call in self.calls}
+        return [numgrps for caller, numgrps in last.items() if caller in served]
 
     @cached_property
     def best(self) -> int:
@@ -289,6 +454,11 @@ class Run:
         return best_maximum(self.machine.topology, masks, reached=greatest)
 
     @cached_property
+    def best_submitters(self) -> int:
+        """The least possible maximum of submitters a CPU, whatever the grouping and the irqchip."""
+        return least_submitters(len(self.machine.topology.online), self._partitions)
+
+    @cached_property
     def summary(self) -> Summary:
         """The run in figures, and as a line of text."""
         topology = self.machine.topology
@@ -296,6 +466,9 @@ class Run:
         order = self.probe if isinstance(self.probe, str) else "explicit order"
         ticked = self.spread_end != self.spread_start
         rotation = f", {order} from {self.spread_start}" if ticked else ""
+        if self.requests != "device-by-device":
+            explicit = not isinstance(self.requests, str)
+            rotation += f", requests {'in explicit order' if explicit else self.requests}"
         return Summary(
             title=f"{self.machine.name}, {self.revision.name}, {self.irqchip}{rotation}",
             irqs=sum(counts.values()),
@@ -309,6 +482,9 @@ class Run:
             histogram=dict(sorted(Counter(counts.values()).items())),
             hot=sum(count > 0 for count in self.single.values()),
             single=sum(self.single.values()),
+            submitters=max(self.submitters.values(), default=0),
+            best_submitters=self.best_submitters,
+            parallel=self.parallel,
             per_node={
                 node: sum(counts.get(cpu, 0) for cpu in cpus)
                 for node, cpus in topology.nodes.items()
@@ -323,6 +499,7 @@ def simulate(
     revision: str | Revision,
     irqchip: str | None = None,
     probe: str | Sequence[str] = "admin-first",
+    requests: str | Sequence[str] = "device-by-device",
     spread_start: int = 0,
 ) -> Run:
     """Probe all devices of a machine and place every interrupt.
@@ -337,6 +514,8 @@ def simulate(
         A name in `IRQCHIPS`; the machine's own when left out.
     probe : {"admin-first", "interleaved"} or sequence of str
         The order of the calls, see `probe_calls`.
+    requests : {"device-by-device", "lockstep", "random-SEED"} or sequence of str
+        The order in which the interrupts are requested and placed, see `request_order`.
     spread_start : int
         The call counter before the first call; it has 32 bits, so greater values wrap.
 
@@ -355,15 +534,21 @@ def simulate(
     Notes
     -----
     A device allocates all its vectors at the last of its calls that makes interrupts, and requests
-    them there, vector 0 first.  Its admin (or configuration) interrupt is not managed and limited
-    to the CPUs of one node, the first one here.
+    them, vector 0 first.  Its admin (or configuration) interrupt is not managed and limited to the
+    CPUs of one node, the first one here.
+
+    No interrupt is made with an empty mask (``alloc_descs()``, kernel/irq/irqdesc.c): a device that
+    is given one tries again with as many vectors as came before it, which is one more call
+    (``__pci_enable_msix_range()``, drivers/pci/msi/msi.c, Linux 6.12).
 
     Examples
     --------
     >>> run = simulate("L96as_v4", revision="cluster")
     >>> print(run.summary)
     L96as_v4, cluster, x86: 372 IRQs on 96 of 96 CPUs, max 6 (best possible 4, 2 above it; \
-with these masks 6); 68 CPUs x 3, 28 CPUs x 6; 168 single-CPU IRQs on 28 CPUs; per node 186/186
+with these masks 6); 68 CPUs x 3, 28 CPUs x 6; 168 single-CPU IRQs on 28 CPUs; per node 186/186; \
+max 6 submitters (best possible 6); in parallel, 31 random orders of requests: max 6 IRQs, \
+6 submitters
     """
     if not isinstance(machine, Machine):
         machine = read_machine(machine)
@@ -374,89 +559,110 @@ with these masks 6); 68 CPUs x 3, 28 CPUs x 6; 168 single-CPU IRQs on 28 CPUs; p
     revision = get_revision(revision)
     irqchip = irqchip or machine.irqchip
     chip = make_irqchip(irqchip, machine.topology)
-    possible = len(machine.topology.possible)
-    probing = probe_calls(machine.devices, possible, probe)
-
-    spread_start &= _UINT_MAX
-    counter = spread_start
-    calls = []
-    groupings: dict[tuple[int, int], Grouping] = {}
-    interrupts: list[Interrupt] = []
-    pre_interrupts: list[Interrupt] = []
-    waiting: dict[str, list[Call]] = {}
-    last = {call.device: call for call in probing if call.queue_set.interrupts}
+    probing = probe_calls(machine.devices, len(machine.topology.possible), probe)
+    callers = _Callers(machine, revision, spread_start & _UINT_MAX)
     for request in probing:
-        numgrps = request.queue_set.queues
-        offset = revision.offset(numgrps, counter)
-        if (numgrps, offset) not in groupings:
-            groupings[numgrps, offset] = group_cpus_evenly(
-                machine.topology, numgrps, revision=revision, spread_offset=offset
-            )
-        steps = revision.advance(numgrps)
-        call = Call(
-            request.device.name,
-            request.queue_set.kind,
-            numgrps,
-            bool(steps),
-            offset,
-            groupings[numgrps, offset],
-        )
-        counter = (counter + steps) & _UINT_MAX
-        calls.append(call)
-        if request.queue_set.interrupts:
-            waiting.setdefault(request.device.name, []).append(call)
-        if last.get(request.device) is request:
-            pre, own = _request(machine, request, waiting[request.device.name], chip)
-            pre_interrupts += pre
-            interrupts += own
-    for device in machine.devices:
-        if device.kind == "mana":
-            interrupts += _mana(machine, device, chip)
+        callers.call(request)
+    allocations = callers.allocations()
+    order = request_order(requests, {one.device: len(one.vectors) for one in allocations})
+    pre_interrupts: list[Interrupt] = []
+    interrupts: list[Interrupt] = []
+    for allocation, effective in zip(allocations, place(chip, allocations, order), strict=True):
+        own = _interrupts(allocation, effective)
+        pre_interrupts += [irq for irq in own if irq.queue < 1]
+        interrupts += [irq for irq in own if irq.queue >= 1]
     return Run(
         machine,
         revision,
         irqchip,
         probe if isinstance(probe, str) else tuple(probe),
-        spread_start,
-        counter,
-        tuple(calls),
+        spread_start & _UINT_MAX,
+        callers.counter,
+        tuple(callers.calls),
         tuple(interrupts),
         tuple(pre_interrupts),
+        requests if isinstance(requests, str) else tuple(order),
     )
 
 
-def _request(
-    machine: Machine, request: ProbeCall, calls: list[Call], chip: Any
-) -> tuple[list[Interrupt], list[Interrupt]]:
-    """Allocate and request all vectors of a device whose masks are known."""
-    device = request.device
+class _Callers:
+    """The devices of a machine as they call `group_cpus_evenly`, and the masks that they get."""
+
+    def __init__(self, machine: Machine, revision: Revision, counter: int) -> None:
+        self.machine = machine
+        self.revision = revision
+        self.counter = counter
+        self.calls: list[Call] = []
+        self.groupings: dict[tuple[int, int], Grouping] = {}
+        self.possible = len(machine.topology.possible)
+        # The calls behind the interrupts of each device, in the order of the devices' last ones.
+        self.made: dict[Device, list[Call]] = {}
+
+    def call(self, request: ProbeCall) -> None:
+        """Make a call; where it was a device's last one for interrupts, it has all its masks."""
+        call = self._group(request.device.name, request.queue_set.kind, request.queue_set.queues)
+        if request.queue_set.interrupts:
+            own = [*self.made.pop(request.device, []), call]
+            wanted = [one for one in request.device.queue_sets(self.possible) if one.interrupts]
+            self.made[request.device] = (
+                self._without_empty_masks(request.device, own) if len(own) == len(wanted) else own
+            )
+
+    def _group(self, device: str, kind: str, numgrps: int) -> Call:
+        offset = self.revision.offset(numgrps, self.counter)
+        # The devices of a machine mostly make the same calls.
+        if (numgrps, offset) not in self.groupings:
+            self.groupings[numgrps, offset] = group_cpus_evenly(
+                self.machine.topology, numgrps, revision=self.revision, spread_offset=offset
+            )
+        steps = self.revision.advance(numgrps)
+        self.counter = (self.counter + steps) & _UINT_MAX
+        call = Call(device, kind, numgrps, bool(steps), offset, self.groupings[numgrps, offset])
+        self.calls.append(call)
+        return call
+
+    def _without_empty_masks(self, device: Device, calls: list[Call]) -> list[Call]:
+        """Ask again for as many vectors as came before the first one that has no CPU."""
+        while True:
+            masks = [mask for call in calls for mask in call.filled]
+            kept = next((at for at, mask in enumerate(masks) if not mask), len(masks))
+            if kept == len(masks) or not kept:
+                return calls if kept else []
+            fewer = replace(device, io_queues=kept + device.poll_queues)
+            calls = [
+                self._group(device.name, one.kind, one.queues)
+                for one in fewer.queue_sets(self.possible)
+                if one.interrupts
+            ]
+
+    def allocations(self) -> list[Allocation]:
+        """Return the vectors of all devices, in the order in which they allocate them."""
+        allocations = [_allocation(self.machine, *made) for made in self.made.items()]
+        mana = (device for device in self.machine.devices if device.kind == "mana")
+        return allocations + [_mana(self.machine, device) for device in mana]
+
+
+def _allocation(machine: Machine, device: Device, calls: Sequence[Call]) -> Allocation:
+    """Return the vectors of a device whose masks are known."""
     home = next(cpus for cpus in machine.topology.nodes.values() if cpus & machine.topology.online)
-    masks = [home & machine.topology.online] * device.pre_vectors
-    kinds = ["admin" if device.kind == "nvme" else "config"] * device.pre_vectors
-    offsets = [0] * device.pre_vectors
+    vectors = [(_PRE_KINDS.get(device.kind, ""), home & machine.topology.online, 0, False)]
+    vectors *= device.pre_vectors
     for call in calls:
-        # The driver takes the masks that were filled; see Grouping.nummasks.
-        filled = call.grouping.masks[: call.grouping.nummasks]
-        masks += filled
-        kinds += [call.kind] * len(filled)
-        offsets += [call.spread_offset] * len(filled)
-    managed = [vector >= device.pre_vectors for vector in range(len(masks))]
-    effective = chip.assign(masks, managed)
-    vectors = [
-        Interrupt(device.name, queue, *vector)
-        for queue, vector in enumerate(
-            zip(kinds, masks, effective, offsets, managed, strict=True),
-            # Queue 0 is the admin queue; a device without one counts from 1 all the same.
-            start=1 - device.pre_vectors,
-        )
-    ]
-    return vectors[: device.pre_vectors], vectors[device.pre_vectors :]
+        vectors += [(call.kind, mask, call.spread_offset, True) for mask in call.filled]
+    return Allocation(device.name, tuple(starmap(VectorWanted, vectors)))
 
 
-def _mana(machine: Machine, device: Device, chip: Any) -> list[Interrupt]:
+def _mana(machine: Machine, device: Device) -> Allocation:
     masks = irq_setup(machine.topology, device.io_queues, min(machine.topology.nodes))
-    effective = chip.assign(masks, False)
+    return Allocation(device.name, tuple(VectorWanted("default", mask, 0, False) for mask in masks))
+
+
+def _interrupts(allocation: Allocation, effective: Sequence[int | None]) -> list[Interrupt]:
+    """Return a device's interrupts, placed; queue 0 is the one before the queues' own."""
+    pre = sum(vector.kind in _PRE_KINDS.values() for vector in allocation.vectors)
     return [
-        Interrupt(device.name, queue, "default", mask, cpu, 0, managed=False)
-        for queue, (mask, cpu) in enumerate(zip(masks, effective, strict=True), start=1)
+        Interrupt(allocation.device, queue, one.kind, one.mask, cpu, one.spread_offset, one.managed)
+        for queue, (one, cpu) in enumerate(
+            zip(allocation.vectors, effective, strict=True), start=1 - pre
+        )
     ]

@@ -541,7 +541,7 @@ def _r8d() -> Finding:
 
 def _empty_masks(revision: str, counter: int) -> int:
     run = _run("overflow_4cpu", REVISIONS[revision], start=counter)
-    return sum(not irq.affinity for irq in run.interrupts)
+    return sum(not mask for call in run.calls for mask in call.filled)
 
 
 _NEAR_WRAP = range(_WRAP - 6, _WRAP)
