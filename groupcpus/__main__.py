@@ -9,6 +9,7 @@ device that does not follow for instance, is no error: the status is 0 then too.
 import sys
 from collections.abc import Sequence
 
+from groupcpus.commands.asking import ISOLATE, MANAGED, MOVED, QUEUES, SUBMITTERS
 from groupcpus.commands.command import Command, Parser, complain, print_answer
 from groupcpus.commands.comparing import COMPARE
 from groupcpus.commands.lists import CLAIMS, MACHINES, REPLAY, REVISION_LIST
@@ -20,6 +21,11 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS: dict[str, Command] = {
     "run": RUN,
     "compare": COMPARE,
+    "managed": MANAGED,
+    "isolate": ISOLATE,
+    "queues": QUEUES,
+    "submitters": SUBMITTERS,
+    "moved": MOVED,
     "claims": CLAIMS,
     "machines": MACHINES,
     "replay": REPLAY,

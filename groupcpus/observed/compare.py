@@ -9,10 +9,11 @@ order explains them.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError, brief
 from groupcpus.observed.effective import EffectiveCpus, find_order, managed_loads
@@ -57,6 +58,8 @@ class Comparison:
         Values of the counter, from 0, that were tried for revisions that rotate.
     unknown : tuple of str
         What cannot be known from what was found, a sentence each.
+    unmapped : CpuSet
+        Isolated CPUs that queue maps leave out, though they may submit.
     """
 
     loaded: Loaded
@@ -68,6 +71,7 @@ class Comparison:
     order: Interleaving | None
     offsets_tried: int
     unknown: tuple[str, ...]
+    unmapped: CpuSet = field(default_factory=CpuSet)
 
     @property
     def topology(self) -> Topology:
@@ -96,7 +100,7 @@ class Comparison:
         """
         import pandas as pd
 
-        frame = pd.DataFrame(map(vars, self.rows), columns=[field.name for field in fields(Row)])
+        frame = pd.DataFrame(map(vars, self.rows), columns=[one.name for one in fields(Row)])
         frame["verdict"] = [judged.verdict for judged in self.devices for _ in judged.rows]
         frame["match"] = [row.match for row in self.rows]
         for name in ("affinity", "predicted", "effective"):
@@ -251,6 +255,7 @@ def compare(
         order,
         search_offsets,
         tuple(_unknown(judged, loaded, chip)),
+        judge.unmapped,
     )
 
 
