@@ -16,7 +16,7 @@ from groupcpus.machines.irqcore import RULES, Change, LiveInterrupt
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GroupCall", "LifeFrames", "QueueState", "Step", "life_frames", "life_text"]
+__all__ = ["GroupCall", "LifeFrames", "QueueState", "Step", "life_frames", "life_text", "step_text"]
 
 _WIDTH = 72
 _SHOWN = 6
@@ -225,11 +225,17 @@ def life_frames(steps: Sequence[Step]) -> LifeFrames:
 
 def life_text(title: str, steps: Sequence[Step]) -> str:
     """Return the steps of a life as the text one would paste into a mail, 72 columns wide."""
-    lines = _fold(title, "  ")
-    for before, step in zip([None, *steps], steps, strict=False):
-        lines += ["", *_fold(f"{step.number}. {step.title}", "   ")]
-        for line in (*_did(step), step.summary, *_stands(step, before)):
-            lines += _fold(f"   {line}", "     ")
+    return "\n\n".join(
+        ["\n".join(_fold(title, "  ")), *(step_text(steps, at) for at in range(len(steps)))]
+    )
+
+
+def step_text(steps: Sequence[Step], number: int) -> str:
+    """Return what a step did, and what is different since the one before it."""
+    step, before = steps[number], steps[number - 1] if number else None
+    lines = _fold(f"{step.number}. {step.title}", "   ")
+    for line in (*_did(step), step.summary, *_stands(step, before)):
+        lines += _fold(f"   {line}", "     ")
     return "\n".join(lines)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Widgets: the explorer and the stepper."""
+"""Widgets: the explorer, the stepper and the timeline."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from groupcpus.panels.controls import Panel
     from groupcpus.panels.explore import Explorer, explorer
+    from groupcpus.panels.living import Timeline, timeline
     from groupcpus.panels.stepping import Stepper, stepper
 
-__all__ = ["Explorer", "Panel", "Stepper", "explorer", "stepper"]
+__all__ = ["Explorer", "Panel", "Stepper", "Timeline", "explorer", "stepper", "timeline"]
 
 # Found when they are asked for: a server that saves notebooks needs no widgets.
 _HOMES = {
     "Explorer": "explore",
     "Panel": "controls",
     "Stepper": "stepping",
+    "Timeline": "living",
     "explorer": "explore",
     "stepper": "stepping",
+    "timeline": "living",
 }
 
 

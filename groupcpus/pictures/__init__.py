@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from groupcpus.pictures.base import HOT, Picture, to_png, to_svg, written
     from groupcpus.pictures.deals import DealPicture, DealState, deal_frame, deal_state, deal_strip
     from groupcpus.pictures.layout import MAX_CIRCLES, Layout, nested_layout, topology_graph
+    from groupcpus.pictures.lives import cpus_over_steps
     from groupcpus.pictures.loads import (
         Comparison,
         DistributionComparison,
@@ -56,6 +57,7 @@ __all__ = [
     "compare_maps",
     "compare_masks",
     "compare_sharing",
+    "cpus_over_steps",
     "deal_frame",
     "deal_state",
     "deal_strip",
@@ -82,6 +84,7 @@ _ROOMS = {
     "base": ("HOT", "Picture", "to_png", "to_svg", "written"),
     "deals": ("DealPicture", "DealState", "deal_frame", "deal_state", "deal_strip"),
     "layout": ("Layout", "MAX_CIRCLES", "nested_layout", "topology_graph"),
+    "lives": ("cpus_over_steps",),
     "loads": (
         "Comparison",
         "DistributionComparison",
