@@ -52,11 +52,14 @@ def test_every_option_reaches_the_run(capsys):
         capsys,
         *("run", "L48s_v2", "--revision", "rotate-next", "--before", "rotate-v2"),
         *("--irqchip", "its", "--probe", "interleaved", "--spread-start", "0x10"),
+        *("--requests", "lockstep"),
         *("--devices", "3", "--queues", "8"),
     )
     machine = read_machine("L48s_v2").with_devices(count=3, io_queues=8)
     runs = [
-        simulate(machine, revision=name, irqchip="its", probe="interleaved", spread_start=16)
+        simulate(
+            machine, revision=name, irqchip="its", probe="interleaved", spread_start=16
+        ).requested("lockstep")
         for name in ("rotate-v2", "rotate-next")
     ]
     assert text == f"{mail_text(*runs)}\n\n{queue_table(runs[0], runs[1])}\n"

@@ -13,6 +13,7 @@ from groupcpus.machines.life import Life
 from groupcpus.machines.mail_text import mail_text, run_document
 from groupcpus.machines.probe import Run, simulate
 from groupcpus.machines.queue_table import queue_table
+from groupcpus.machines.requests import REQUEST_ORDERS
 
 __all__ = ["RUN"]
 
@@ -70,6 +71,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="admin-first, interleaved, or every call: nvme0:admin,nvme0:default,... (%(default)s)",
     )
     parser.add_argument(
+        "--requests",
+        default="device-by-device",
+        metavar="R",
+        help=f"the order in which interrupts are placed: {', '.join(REQUEST_ORDERS)} (%(default)s)",
+    )
+    parser.add_argument(
         "--spread-start",
         type=_counter,
         default=0,
@@ -113,6 +120,7 @@ def _run(args: argparse.Namespace) -> str:
             revision=revision,
             irqchip=args.irqchip,
             probe=args.probe,
+            requests=args.requests,
             spread_start=args.spread_start,
         )
         for revision in (args.before or opened.revision, args.revision)
