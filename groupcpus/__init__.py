@@ -11,7 +11,8 @@ from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError
 from groupcpus.machines.life import Life
 from groupcpus.machines.machine import Machine
-from groupcpus.machines.probe import Run, simulate
+from groupcpus.machines.probe import simulate
+from groupcpus.machines.run import Run
 from groupcpus.sources import load_machine
 from groupcpus.studies.rotation import ROTATE_TILED
 

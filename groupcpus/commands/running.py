@@ -11,9 +11,10 @@ from groupcpus.engine.irqchips import IRQCHIPS
 from groupcpus.errors import RequestError, brief
 from groupcpus.machines.life import Life
 from groupcpus.machines.mail_text import mail_text, run_document
-from groupcpus.machines.probe import Run, simulate
+from groupcpus.machines.probe import simulate
 from groupcpus.machines.queue_table import queue_table
 from groupcpus.machines.requests import REQUEST_ORDERS
+from groupcpus.machines.run import Run
 
 __all__ = ["RUN"]
 

@@ -117,7 +117,7 @@ class LiveInterrupt:
     number : int
         The kernel's number; it decides who moves first.
     device, queue, kind : str, int, str
-        As in `groupcpus.machines.probe.Interrupt`.
+        As in `groupcpus.machines.run.Interrupt`.
     vector : Vector
         Its mask, and the CPU in whose counts it is.
     effective : int or None

@@ -21,7 +21,8 @@ from groupcpus.machines.inuse import FIRST_NUMBER, InUse, has_map
 from groupcpus.machines.irqcore import RULES, Change, IrqCore, LiveInterrupt
 from groupcpus.machines.lifesteps import LifeFrames, QueueState, Step, life_frames, life_text
 from groupcpus.machines.machine import Machine
-from groupcpus.machines.probe import Run, simulate
+from groupcpus.machines.probe import simulate
+from groupcpus.machines.run import Run
 
 __all__ = ["Life"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import counted
-from groupcpus.machines.probe import Run
+from groupcpus.machines.run import Run
 
 __all__ = ["WIDTH", "mail_text", "run_document"]
 

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 
 from groupcpus.errors import RequestError, brief
-from groupcpus.machines.probe import Interrupt, Run
+from groupcpus.machines.run import Interrupt, Run
 
 __all__ = ["queue_table"]
 

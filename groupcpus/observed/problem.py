@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.errors import GroupCpusError, counted
-from groupcpus.machines.probe import Run
+from groupcpus.machines.run import Run
 from groupcpus.observed.compare import Comparison
 from groupcpus.observed.judging import expected_revision
 from groupcpus.observed.patience import Patience

@@ -10,7 +10,8 @@ from groupcpus.engine.revisions import Revision
 from groupcpus.errors import RequestError, VectorSpaceError, brief, counted
 from groupcpus.machines.bounds import least_maximum
 from groupcpus.machines.machine import Machine
-from groupcpus.machines.probe import Interrupt, Run, simulate
+from groupcpus.machines.probe import simulate
+from groupcpus.machines.run import Interrupt, Run
 from groupcpus.observed.patience import Patience
 
 __all__ = ["QueueCount", "QueueCounts", "count_queues", "usual_counts"]

@@ -10,7 +10,8 @@ from groupcpus.engine.revisions import get_revision
 from groupcpus.errors import RequestError
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine
-from groupcpus.machines.probe import Call, Interrupt, Run, simulate
+from groupcpus.machines.probe import simulate
+from groupcpus.machines.run import Call, Interrupt, Run
 from groupcpus.observed.compare import Comparison, compare
 from groupcpus.observed.judging import Judged, expected_revision
 from groupcpus.sources import Loaded

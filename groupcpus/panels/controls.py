@@ -21,7 +21,8 @@ from groupcpus.engine.revisions import REVISIONS, Revision
 from groupcpus.errors import GroupCpusError, RequestError, brief
 from groupcpus.machines.devices import PROBE_ORDERS
 from groupcpus.machines.machine import Machine
-from groupcpus.machines.probe import Run, simulate
+from groupcpus.machines.probe import simulate
+from groupcpus.machines.run import Run
 from groupcpus.panels.saving import PANEL
 
 __all__ = ["COLUMNS", "NumberField", "Panel", "chosen_runs", "main_devices", "run_controls"]

@@ -9,7 +9,7 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import explain
 from groupcpus.engine.steps import Assigned, Step
 from groupcpus.engine.topology import Topology
-from groupcpus.machines.probe import Interrupt, Run
+from groupcpus.machines.run import Interrupt, Run
 from groupcpus.pictures.layout import best_layout, holds_one_cluster, joints, topology_graph
 
 __all__ = ["by_device", "live_deal", "live_machine", "live_run", "why"]

@@ -17,7 +17,7 @@ from groupcpus.errors import FormatError, GroupCpusError, brief
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine, machine_names
 from groupcpus.machines.mail_text import mail_text
-from groupcpus.machines.probe import Run
+from groupcpus.machines.run import Run
 from groupcpus.panels import controls
 from groupcpus.panels.controls import NumberField, Panel, main_devices, most_queues, narrow
 from groupcpus.panels.documents import live_machine, live_run, why

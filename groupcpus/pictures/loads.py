@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 from groupcpus.engine.topology import Topology
-from groupcpus.machines.probe import Run
+from groupcpus.machines.run import Run
 from groupcpus.pictures.base import (
     BOUND,
     COUNTS,

@@ -20,7 +20,7 @@ from matplotlib.text import Text
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.topology import Topology
-from groupcpus.machines.probe import Run
+from groupcpus.machines.run import Run
 from groupcpus.pictures.base import COUNTS, HOT, Numbers, luminance, span
 from groupcpus.pictures.layout import (
     HEADING,

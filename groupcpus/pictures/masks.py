@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from groupcpus.engine.topology import Topology
-from groupcpus.machines.probe import Interrupt, Run
+from groupcpus.machines.run import Interrupt, Run
 from groupcpus.pictures.base import BOUND, HATCHES, HOT, SERIES, Numbers, Picture, axes_of
 from groupcpus.pictures.loads import PAIR
 from groupcpus.pictures.maps import Map

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.revisions import Revision, get_revision
 from groupcpus.engine.topology import Topology
-from groupcpus.machines.probe import Run
+from groupcpus.machines.run import Run
 from groupcpus.pictures.base import BOUND, COUNTS, HOT, NODE_COLOURS, SERIES, axes_of
 from groupcpus.studies.latency import worst_disk_loss
 

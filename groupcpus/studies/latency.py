@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from groupcpus.errors import RequestError
-from groupcpus.machines.probe import Run
+from groupcpus.machines.run import Run
 
 __all__ = ["SERVED", "disk_rates", "fitted_service", "handlers", "throughput", "worst_disk_loss"]
 

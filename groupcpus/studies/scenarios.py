@@ -20,7 +20,8 @@ from groupcpus.engine.revisions import REVISIONS, Revision, deal_rotating, place
 from groupcpus.engine.topology import Topology
 from groupcpus.machines.bounds import most_used
 from groupcpus.machines.machine import Machine, read_machine
-from groupcpus.machines.probe import Run, simulate
+from groupcpus.machines.probe import simulate
+from groupcpus.machines.run import Run
 
 __all__ = [
     "SCENARIOS",

@@ -34,7 +34,7 @@ from groupcpus.errors import InterruptedSweepError, RequestError, counted
 from groupcpus.machines.bounds import least_maximum, reachable_cpus, reachable_maximum
 from groupcpus.machines.devices import Device, probe_calls
 from groupcpus.machines.machine import Machine, read_machine
-from groupcpus.machines.probe import Run
+from groupcpus.machines.run import Run
 from groupcpus.studies.checkpoints import Folder, Part
 from groupcpus.studies.fingerprint import fingerprint, source_fingerprint
 
