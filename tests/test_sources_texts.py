@@ -200,7 +200,7 @@ def test_sources_that_contradict_each_other():
         ("<topology></topology>", "expected objects of type PU"),
         ('<topology><object type="Core" cpuset="0xg"/></topology>', "no bitmap"),
         ('<topology><object type="PU" os_index="9999" cpuset=""/></topology>', "no whole number"),
-        ("<topology>" + "<object>" * 100, "in each other"),
+        ("<topology>" + "<object>" * 100, "no XML: no element found"),
     ],
 )
 def test_texts_that_are_refused(text, error):

@@ -6,20 +6,22 @@ type that lstopo names is not fetched.
 """
 
 import re
-from xml.parsers import expat
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
-from groupcpus.engine.topology import MAX_NODES
 from groupcpus.errors import FormatError, brief
-from groupcpus.sources.facts import MAX_DISTANCES, MAX_NAME, Facts, read_node, read_number
+from groupcpus.sources.facts import MAX_DISTANCES, Facts, read_node, read_number
+from groupcpus.sources.summary import ARCHITECTURES
 
 __all__ = ["read_hwloc"]
 
-MAX_DEPTH = 64
-MAX_OBJECTS = 150_000
+# hwloc writes some 1,300 bytes a CPU.
+MAX_XML = 12_000_000
 MAX_BITMAP = 8192
 
 _BITMAP = re.compile(r"(?:0x)?[0-9a-fA-F]{0,8}(?:,(?:0x)?[0-9a-fA-F]{0,8}){0,1023}", re.ASCII)
+_CACHE = re.compile(r"L([2-5])Cache", re.ASCII)
 
 
 def read_bitmap(where: str, text: str) -> CpuSet:
@@ -38,117 +40,6 @@ def read_bitmap(where: str, text: str) -> CpuSet:
     return CpuSet.from_mask(mask)
 
 
-def _cpus(where: str, attributes: dict[str, str], name: str) -> CpuSet:
-    """Read an object's CPUs; those that are online if it tells no others."""
-    name = name if name in attributes else "cpuset"
-    return read_bitmap(f"{where}: {name}", attributes.get(name, ""))
-
-
-class _Reader:
-    """Handlers for the parser, and what they have found."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-        self.facts = Facts(where, online=CpuSet())
-        self.parser = expat.ParserCreate()
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._characters
-        self.parser.StartDoctypeDeclHandler = self._doctype
-        self.parser.EntityDeclHandler = self._entity
-        self.parser.buffer_text = True
-        self.depth = 0
-        self.objects = 0
-        self.pus = CpuSet()
-        self.machine: CpuSet | None = None
-        self.nodes: dict[int, CpuSet] = {}
-        self.cores: list[CpuSet] = []
-        self.l2: list[CpuSet] = []
-        self.clusters: list[CpuSet] = []
-        self.text: list[str] | None = None
-        self.indexes: list[int] = []
-        self.distances: list[int] | None = None
-
-    def _at(self, name: str) -> str:
-        return f"{self.where}: line {self.parser.CurrentLineNumber}: {name[:MAX_NAME]}"
-
-    def _doctype(self, name: str, system: str | None, public: str | None, internal: int) -> None:
-        if internal:
-            raise FormatError(self._at("DOCTYPE"), "declarations inside the document are refused")
-
-    def _entity(self, name: str, *_: object) -> None:
-        raise FormatError(self._at(f"entity {brief(name)}"), "entities are refused")
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self.depth += 1
-        self.objects += 1
-        if self.depth > MAX_DEPTH or self.objects > MAX_OBJECTS:
-            raise FormatError(
-                self._at(name), f"more than {MAX_OBJECTS} elements, or {MAX_DEPTH} in each other"
-            )
-        if self.depth == 1 and name != "topology":
-            raise FormatError(self._at(name), "expected <topology>, as lstopo writes it")
-        if name == "object":
-            self._object(attributes)
-        elif name == "info" and attributes.get("name") == "Architecture":
-            self.facts.arch = attributes.get("value", "")[:32] or None
-        elif name == "distances2":
-            latency = attributes.get("name", "NUMALatency") == "NUMALatency"
-            wanted = latency and attributes.get("type") == "NUMANode"
-            known = wanted and attributes.get("indexing") == "os" and not self.distances
-            self.indexes, self.distances = ([], []) if known else (self.indexes, self.distances)
-        elif name in ("indexes", "u64values"):
-            self.text = []
-
-    def _characters(self, text: str) -> None:
-        if self.text is not None:
-            self.text.append(text)
-
-    def _end(self, name: str) -> None:
-        self.depth -= 1
-        if self.text is None or name not in ("indexes", "u64values"):
-            return
-        numbers = "".join(self.text).split(maxsplit=MAX_DISTANCES**2)
-        self.text = None
-        if self.distances is None or len(numbers) + len(self.distances) > MAX_DISTANCES**2:
-            return
-        at = self._at(name)
-        if name == "indexes":
-            self.indexes += [read_node(at, number) for number in numbers]
-        else:
-            self.distances += [read_number(at, number, 255) for number in numbers]
-
-    def _object(self, attributes: dict[str, str]) -> None:
-        kind = attributes.get("type", "")
-        at = self._at(f"object {kind}")
-        if kind in ("Machine", "System"):
-            self.machine = _cpus(at, attributes, "complete_cpuset")
-        elif kind in ("NUMANode", "Node"):
-            node = read_node(f"{at}: os_index", attributes.get("os_index", ""))
-            if node in self.nodes:
-                raise FormatError(at, f"there are two nodes {node}")
-            if len(self.nodes) >= MAX_NODES:
-                raise FormatError(at, f"more than {MAX_NODES} nodes")
-            self.nodes[node] = _cpus(at, attributes, "complete_cpuset")
-        elif kind == "PU":
-            number = read_number(f"{at}: os_index", attributes.get("os_index", ""), MAX_CPUS - 1)
-            if number in self.pus:
-                raise FormatError(at, f"there are two PUs {number}")
-            self.pus |= CpuSet([number])
-        elif kind == "Core":
-            self._add(at, self.cores, attributes)
-        elif kind == "L2Cache" or (kind == "Cache" and attributes.get("depth") == "2"):
-            self._add(at, self.l2, attributes)
-        elif kind == "Group" and attributes.get("subtype") == "Cluster":
-            self._add(at, self.clusters, attributes)
-
-    def _add(self, where: str, sets: list[CpuSet], attributes: dict[str, str]) -> None:
-        if len(sets) >= MAX_CPUS:
-            raise FormatError(where, f"more than {MAX_CPUS} of them")
-        if cpus := _cpus(where, attributes, "cpuset"):
-            sets.append(cpus)
-
-
 def read_hwloc(text: str, where: str) -> Facts:
     """Read hwloc's XML.
 
@@ -157,31 +48,150 @@ def read_hwloc(text: str, where: str) -> Facts:
     FormatError
         If it is no XML, has entities, or is not what lstopo writes.
     """
+    root = _parsed(text, where)
+    if root.tag != "topology":
+        raise FormatError(where, f"<{brief(root.tag)[1:-1]}>: expected <topology>, by lstopo")
     reader = _Reader(where)
+    for element in root.iter():
+        if element.tag == "object":
+            reader.take_object(element.attrib)
+        elif element.tag == "info":
+            reader.take_info(element.attrib)
+        elif element.tag == "distances2":
+            reader.take_distances(element)
+    return reader.facts()
+
+
+def _parsed(text: str, where: str) -> Any:
+    # Not at the top: the lab in the browser has no such package, and needs it for this alone.
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    if len(text) > MAX_XML:
+        raise FormatError(where, f"{len(text)} characters of XML: at most {MAX_XML} are read")
+    if re.search(r"<!DOCTYPE[^>\[]{0,200}\[", text[:4096]):
+        raise FormatError(where, "declarations inside the document are refused")
     try:
-        reader.parser.Parse(text, True)
-    except expat.ExpatError as error:
-        raise FormatError(f"{where}: line {error.lineno}", f"no XML: {error}") from None
-    except RecursionError:  # pragma: no cover
-        raise FormatError(where, "elements lie too deep in each other") from None
-    if not reader.pus:
-        raise FormatError(where, "expected objects of type PU (the CPUs), found none")
-    facts = reader.facts
-    facts.online = reader.pus
-    facts.present = (reader.machine or CpuSet()) | reader.pus
-    facts.siblings = reader.cores or None
-    facts.l2 = reader.l2 or None
-    facts.clusters = reader.clusters or None
-    facts.nodes = _with_cpus(reader.nodes, facts) or None
-    indexes, distances = reader.indexes, reader.distances or []
-    if indexes and len(distances) == len(indexes) ** 2:
-        for row, node in enumerate(indexes):
-            numbers = distances[row * len(indexes) : (row + 1) * len(indexes)]
-            facts.distances[node] = dict(zip(indexes, numbers, strict=True))
-    return facts
+        # The declaration names the encoding of the file, which is a text by now.
+        return fromstring(re.sub(r"^\s*<\?xml[^>]{0,200}\?>", "", text, count=1))
+    except ParseError as error:
+        raise FormatError(f"{where}: line {error.position[0]}", f"no XML: {error}") from None
+    except DefusedXmlException as error:
+        raise FormatError(where, f"entities are refused: {brief(str(error))}") from None
+    except ValueError as error:
+        raise FormatError(where, f"no XML: {error}") from None
 
 
-def _with_cpus(nodes: dict[int, CpuSet], facts: Facts) -> dict[int, CpuSet]:
+class _Reader:
+    """What the objects have said so far."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.arch: str | None = None
+        self.pus = CpuSet()
+        self.complete = CpuSet()
+        self.restricted = False
+        self.nodes: dict[int, CpuSet] = {}
+        self.cores: list[CpuSet] = []
+        self.clusters: list[CpuSet] = []
+        self.caches: dict[int, list[CpuSet]] = {}
+        self.distances: dict[int, dict[int, int]] = {}
+
+    def take_object(self, attributes: Mapping[str, str]) -> None:
+        kind = attributes.get("type", "")
+        at = f"{self.where}: {kind[:20]} {brief(attributes.get('os_index', ''))[1:-1]}".rstrip()
+        if kind in ("Machine", "System"):
+            self.complete = _cpus(at, attributes, "complete_cpuset")
+            nodes = attributes.get("complete_nodeset", "")
+            self.restricted |= nodes != attributes.get("nodeset", nodes)
+        elif kind in ("NUMANode", "Node"):
+            node = read_node(f"{at}: os_index", attributes.get("os_index", ""))
+            if node in self.nodes:
+                raise FormatError(at, f"there are two nodes {node}")
+            self.nodes[node] = _cpus(at, attributes, "complete_cpuset")
+        elif kind == "PU":
+            number = read_number(f"{at}: os_index", attributes.get("os_index", ""), MAX_CPUS - 1)
+            if number in self.pus:
+                raise FormatError(at, f"there are two PUs {number}")
+            self.pus |= CpuSet([number])
+        elif kind == "Core":
+            self._add(at, self.cores, attributes)
+        elif kind == "Group" and attributes.get("subtype") == "Cluster":
+            self._add(at, self.clusters, attributes)
+        elif level := self._level(kind, attributes):
+            self._add(at, self.caches.setdefault(level, []), attributes)
+
+    @staticmethod
+    def _level(kind: str, attributes: Mapping[str, str]) -> int:
+        if attributes.get("subtype") == "MemorySideCache":
+            return 0
+        if kind == "Cache" and attributes.get("depth", "") in ("2", "3", "4"):
+            return int(attributes["depth"])
+        found = _CACHE.fullmatch(kind)
+        return int(found[1]) if found else 0
+
+    def _add(self, where: str, sets: list[CpuSet], attributes: Mapping[str, str]) -> None:
+        if len(sets) >= MAX_CPUS:
+            raise FormatError(where, f"more than {MAX_CPUS} of them")
+        if cpus := _cpus(where, attributes, "cpuset"):
+            sets.append(cpus)
+
+    def take_info(self, attributes: Mapping[str, str]) -> None:
+        value = attributes.get("value", "")
+        if attributes.get("name") == "Architecture" and ARCHITECTURES.fullmatch(value[:20]):
+            self.arch = value
+        # hwloc runs in a cpuset, and shows what it may use.
+        self.restricted |= attributes.get("name") == "LinuxCgroup" and value != "/"
+
+    def take_distances(self, element: Any) -> None:
+        """Take the distances of nodes; others are of bandwidths, GPUs or CPUs."""
+        attributes = element.attrib
+        latency = attributes.get("name", "NUMALatency") == "NUMALatency"
+        of_nodes = attributes.get("type") == "NUMANode" and attributes.get("indexing") == "os"
+        if self.distances or not latency or not of_nodes:
+            return
+        at = f"{self.where}: distances2"
+        words: dict[str, list[str]] = {"indexes": [], "u64values": []}
+        for child in element:
+            if child.tag in words:
+                words[child.tag] += (child.text or "").split(maxsplit=MAX_DISTANCES**2)
+        if len(words["u64values"]) > MAX_DISTANCES**2 or not words["indexes"]:
+            return
+        nodes = [read_node(at, word) for word in words["indexes"]]
+        numbers = [read_number(at, word, 255) for word in words["u64values"]]
+        if len(numbers) == len(nodes) ** 2:
+            for row, node in enumerate(nodes):
+                values = numbers[row * len(nodes) : (row + 1) * len(nodes)]
+                self.distances[node] = dict(zip(nodes, values, strict=True))
+
+    def facts(self) -> Facts:
+        if not self.pus:
+            raise FormatError(self.where, "expected objects of type PU (the CPUs), found none")
+        facts = Facts(self.where, arch=self.arch)
+        facts.present = self.complete | self.pus
+        facts.online = self.pus
+        if self.restricted and (hidden := facts.present - self.pus):
+            facts.online = facts.present
+            facts.doubts.append(
+                f"{self.where}: lstopo ran where it may not use all CPUs, so the cores and nodes "
+                f"of CPUs {brief(str(hidden))[1:-1]} are not shown: run it outside of the cgroup"
+            )
+        facts.siblings = self.cores or None
+        facts.l2 = self.caches.get(2)
+        facts.llcs = self.caches[max(self.caches)] if self.caches else None
+        facts.clusters = self.clusters or None
+        facts.nodes = _with_cpus(self.nodes, facts) or None
+        facts.distances = self.distances
+        return facts
+
+
+def _cpus(where: str, attributes: Mapping[str, str], name: str) -> CpuSet:
+    """Read an object's CPUs; those that are online if it tells no others."""
+    name = name if name in attributes else "cpuset"
+    return read_bitmap(f"{where}: {name}", attributes.get(name, ""))
+
+
+def _with_cpus(nodes: Mapping[int, CpuSet], facts: Facts) -> dict[int, CpuSet]:
     """Tell the nodes that have CPUs from those that are only near them.
 
     hwloc gives a node of memory alone (HBM, CXL, a GPU's) the CPUs it is local to; in the kernel
@@ -207,7 +217,11 @@ def _with_cpus(nodes: dict[int, CpuSet], facts: Facts) -> dict[int, CpuSet]:
             taken |= cpus
     if without:
         facts.notes.append(
-            f"{facts.source}: nodes {CpuSet(without)} lie at CPUs that other nodes have; "
+            f"{facts.source}: nodes {_list(without)} lie at CPUs that other nodes have; "
             "they are taken as memory without CPUs"
         )
     return dict(sorted(result.items()))
+
+
+def _list(nodes: Iterable[int]) -> str:
+    return brief(str(CpuSet(nodes)))[1:-1]
