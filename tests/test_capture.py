@@ -166,12 +166,17 @@ def test_a_capture_loads_as_the_tree_it_was_made_of(name, tmp_path):
     expected = load_topology(root)
     loaded = load_topology(file)
     if expected.arch or expected.cluster_source != "l2":
-        assert loaded.topology == expected.topology
+        assert without_caches(loaded.topology) == without_caches(expected.topology)
         assert loaded.cluster_source == expected.cluster_source
     else:
         # Without a word on the architecture capture.py takes no L2 for a cluster.
         assert loaded.cluster_source == "unknown"
         assert loaded.topology.siblings == expected.topology.siblings
+
+
+def without_caches(topology):
+    """Leave out what a capture has not: who shares a last-level cache."""
+    return {name: value for name, value in topology.to_dict().items() if name != "llcs"}
 
 
 def test_interrupts_and_queues_are_loaded(tree, tmp_path):

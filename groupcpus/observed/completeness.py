@@ -22,6 +22,8 @@ def missing_topology(loaded: Loaded, expected: str | None) -> str:
     """
     if loaded.machine is not None:
         return ""
+    if loaded.doubts:
+        return loaded.doubts[0]
     if "siblings" not in loaded.origins:
         return "which CPUs are siblings is not known, and decides about masks: add lscpu -e or -p"
     if loaded.cluster_source == "unknown" and expected in ("cluster", None):

@@ -186,6 +186,8 @@ def find_order(
         rows = [row for row in managed if row.effective and row.affinity]
         if len(rows) < len(managed):
             return None  # not all is told
+        if any(not (row.affinity or never) <= topology.possible for row in rows):
+            return None  # nor are all CPUs
         if rows:
             # A recorded device has its admin queue's vector in front.
             devices.append(

@@ -9,6 +9,7 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, brief
 from groupcpus.machines.machine import Machine
+from groupcpus.sources.doubts import doubts_about
 from groupcpus.sources.facts import MAX_DISTANCES, X86, Facts, Interrupt
 
 __all__ = ["Loaded", "LoadedMachine", "combine"]
@@ -53,6 +54,12 @@ class Loaded:
         Whether irqbalance runs.
     machine : Machine or None
         The whole machine, where a machine file or a recording tells it.
+    nvme_queues : mapping of str to tuple of int
+        Default, read and poll queues of NVMe drives, where their driver's log is a source.
+    threads : int or None
+        Threads per core, where no source says which CPUs these are.
+    doubts : tuple of str
+        Why masks that no revision gives may be no contradiction: what is missing, a sentence each.
     """
 
     topology: Topology | None
@@ -71,6 +78,9 @@ class Loaded:
     nvme: Mapping[str, str] = field(default_factory=dict)
     irqbalance: bool | None = None
     machine: Machine | None = None
+    nvme_queues: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    threads: int | None = None
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,13 +138,18 @@ def combine(sources: Iterable[Facts]) -> Loaded:
         topology, cluster_source = _topology(parts, arch)
     else:
         parts.note("no source names the CPUs of the machine")
+    interrupts = _interrupts(parts, topology)
+    doubts: tuple[str, ...] = ()
+    if topology is not None and machine is None:
+        found = doubts_about(parts.sources, topology.possible, parts.origins, interrupts)
+        doubts = tuple(dict.fromkeys(found))
     return Loaded(
         topology,
         cluster_source,
         arch=arch,
         kernel=parts.first("kernel"),
         isolated=parts.first("isolated"),
-        interrupts=_interrupts(parts),
+        interrupts=interrupts,
         queue_maps=parts.first("queue_maps") or {},
         queue_kinds=parts.look("queue_kinds") or {},
         devices=parts.first("devices") or (),
@@ -143,7 +158,10 @@ def combine(sources: Iterable[Facts]) -> Loaded:
         nvme=parts.first("nvme") or {},
         irqbalance=parts.first("irqbalance"),
         machine=machine,
-        notes=tuple(dict.fromkeys(parts.notes)),
+        nvme_queues=parts.first("nvme_queues") or {},
+        threads=parts.look("threads"),
+        doubts=doubts,
+        notes=tuple(dict.fromkeys((*parts.notes, *doubts))),
         origins=dict(sorted(parts.origins.items())),
     )
 
@@ -152,7 +170,9 @@ def _topology(parts: _Combined, arch: str | None) -> tuple[Topology, str]:
     possible, present, online = _cpus(parts)
     siblings = parts.first("siblings")
     if siblings is None:
-        parts.note("no source tells the siblings: each CPU is taken as a core of its own")
+        threads = parts.look("threads")
+        many = f", though a core has {threads} threads" if threads else ""
+        parts.note(f"no source tells the siblings: each CPU is taken as a core of its own{many}")
     untold = (parts.look("untold") or CpuSet()) & possible
     if siblings is not None and untold & present:
         parts.note(f"CPUs {untold & present} have no topology files: alone in their cores")
@@ -168,6 +188,7 @@ def _topology(parts: _Combined, arch: str | None) -> tuple[Topology, str]:
         siblings or (),
         no_cluster=no_cluster,
         distances=_distances(parts, max(nodes) + 1),
+        llcs=parts.first("llcs") or (),
     )
     return topology, source
 
@@ -343,9 +364,14 @@ def _distances(parts: _Combined, count: int) -> list[list[int]] | None:
     ]
 
 
-def _interrupts(parts: _Combined) -> tuple[Interrupt, ...]:
+def _interrupts(parts: _Combined, topology: Topology | None) -> tuple[Interrupt, ...]:
     """Join what the sources say of each interrupt, the first one counting."""
     joined: dict[int, Interrupt] = {}
+    if sum(bool(facts.interrupts) and facts.has_counts() for facts in parts.sources) > 1:
+        parts.note("interrupts are counted more than once: the first counts are taken")
+    for facts in parts.sources:
+        if facts.columns:
+            _name_columns(parts, facts, topology)
     for facts in reversed(parts.sources):
         for irq, told in facts.interrupts.items():
             values = {
@@ -355,3 +381,18 @@ def _interrupts(parts: _Combined) -> tuple[Interrupt, ...]:
         if facts.interrupts:
             parts.origins["interrupts"] = facts.source
     return tuple(joined[irq] for irq in sorted(joined))
+
+
+def _name_columns(parts: _Combined, facts: Facts, topology: Topology | None) -> None:
+    """Give counts without a header to the CPUs that are online, if there are as many."""
+    online = list(topology.online) if topology is not None else []
+    if len(online) != facts.column_count:
+        parts.note(
+            f"{facts.source}: counts for {facts.column_count} CPUs whose numbers no header tells "
+            "are left out"
+        )
+        return
+    parts.note(f"{facts.source}: its counts are taken as those of the CPUs online")
+    for irq, counts in facts.columns.items():
+        told = facts.interrupts[irq]
+        facts.interrupts[irq] = replace(told, counts={online[at]: n for at, n in counts.items()})

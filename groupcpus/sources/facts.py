@@ -104,6 +104,10 @@ class Facts:
         cpus = (self.possible, self.present, self.online)
         return any(one is not None for one in cpus) or bool(self.listed())
 
+    def has_counts(self) -> bool:
+        """Return whether the source says how often interrupts came."""
+        return bool(self.columns) or any(told.counts for told in self.interrupts.values())
+
     def listed(self) -> CpuSet:
         """Return the CPUs that nodes list."""
         listed = CpuSet()

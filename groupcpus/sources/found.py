@@ -42,7 +42,7 @@ _VIRTIO = re.compile(r"(virtio[0-9]{1,6})-([a-z_]{1,32})(?:\.([0-9]{1,6}))?")
 _VIRTIO_REQUESTS = ("req", "request", "requests")
 _QUEUE_WORD = (
     r"(?:TxRx|Tx-Rx|txrx|tx-rx|Tx|Rx|tx|rx|TX|RX|fp|q|ring|channel|comp|completion|msix|msi|cq"
-    r"|queue|ntfy-blk)"
+    r"|queue|qpair|ntfy-blk)"
 )
 _NUMBERED = re.compile(rf"(.{{1,200}}?)(?:[-_.:]{_QUEUE_WORD}[-_.:]?|[-_:])([0-9]{{1,6}})")
 

@@ -214,10 +214,28 @@ class InterruptsReader:
             raise FormatError(
                 self.where, "no line has a name behind its counts: the text is cut off at the right"
             )
+        facts.arch = _architecture(facts)
         if not cpus:
             facts.column_count = self._count()
             facts.notes.append(f"{self.where}: its header of CPU0, CPU1, ... is missing")
         return facts
+
+
+# What only one architecture's chips are called (kernel/irq and drivers/irqchip).
+_CHIPS = (
+    ("x86_64", ("IO-APIC", "IR-IO-APIC", "DMAR-MSI", "HPET-MSI", "IR-HPET-MSI")),
+    ("aarch64", ("GIC", "ITS-")),
+    ("riscv64", ("RISC-V", "SiFive", "APLIC", "IMSIC", "riscv")),
+    ("loongarch64", ("EIOINTC", "LIOINTC", "CPUINTC", "PCH-")),
+    ("ppc64le", ("XIVE", "XICS")),
+)
+
+
+def _architecture(facts: Facts) -> str | None:
+    """Tell the architecture by the chips; 32-bit ones are told as their 64-bit kin."""
+    names = {told.chip for told in facts.interrupts.values()}
+    found = [arch for arch, chips in _CHIPS if any(name.startswith(chips) for name in names)]
+    return found[0] if len(found) == 1 else None
 
 
 def _counts(where: str, line: str, cpus: int) -> tuple[list[str], str]:

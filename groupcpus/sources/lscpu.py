@@ -229,6 +229,7 @@ def _facts(rows: list[Row], where: str) -> Facts:
         facts.siblings = grouped({cpu: _core(row) for cpu, row in table.items()})
         facts.untold = CpuSet(cpu for cpu, row in table.items() if _core(row) is None)
     _read_l2(table, facts)
+    _read_last_level(table, facts)
     return facts
 
 
@@ -261,6 +262,22 @@ def _read_nodes(rows: list[Row], facts: Facts) -> None:
             nodes.setdefault(node, []).append(int(row["cpu"]))
     if nodes:
         facts.nodes = {node: CpuSet(cpus) for node, cpus in sorted(nodes.items())}
+
+
+def _read_last_level(table: dict[int, dict[str, str]], facts: Facts) -> None:
+    """Find the CPUs that share a last-level cache: those with the same number in its column."""
+    caches = {
+        level: name
+        for name in next(iter(table.values()))
+        for level in name.split(":")
+        if level in ("l2", "l3", "l4")
+    }
+    if caches:
+        name = caches[max(caches)]
+        last = {cpu: row.get(name, "").split(":")[-1] for cpu, row in table.items()}
+        facts.llcs = grouped(
+            {cpu: key if key not in _NOTHING else None for cpu, key in last.items()}
+        )
 
 
 def _read_l2(table: dict[int, dict[str, str]], facts: Facts) -> None:

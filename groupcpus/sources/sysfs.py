@@ -339,6 +339,9 @@ def _read_cpus(tree: Tree, facts: Facts) -> None:
         facts.no_cluster = CpuSet(cpu for cpu, cpus in clusters.items() if not cpus)
         clusters = {cpu: cpus for cpu, cpus in clusters.items() if cpus}
         facts.clusters = distinct(f"{tree.where}: cluster_cpus_list", clusters)
+    if facts.online is None and facts.present is None and facts.possible is None and told:
+        # CPUs that are offline lose these files.
+        facts.online = told
     _read_l2(tree, facts, caches, told)
 
 
@@ -378,6 +381,29 @@ def _read_l2(
                 shared[cpu] = read(f"{tree.where}: cpu{cpu}/cache/{index}/{name}", cache[name])
     if shared:
         facts.l2 = distinct(f"{tree.where}: shared_cpu_list of the L2", shared)
+    _read_last_level(tree, facts, caches, told)
+
+
+def _read_last_level(
+    tree: Tree, facts: Facts, caches: dict[tuple[int, str], dict[str, str]], told: CpuSet
+) -> None:
+    """Take the CPUs that share the last-level caches; nothing is decided by them."""
+    levels = {
+        cache.get("level", "")
+        for cache in caches.values()
+        if cache.keys() & {"shared_cpu_list", "shared_cpu_map"} and cache.get("level", "0") in "234"
+    }
+    shared: dict[int, CpuSet] = {}
+    for (cpu, _), cache in caches.items():
+        if cache.get("level") == max(levels, default="") and cpu in told:
+            if "shared_cpu_list" in cache:
+                shared[cpu] = read_cpulist(tree.where, cache["shared_cpu_list"])
+            elif "shared_cpu_map" in cache:
+                shared[cpu] = read_mask(tree.where, cache["shared_cpu_map"])
+    try:
+        facts.llcs = distinct(f"{tree.where}: last-level caches", shared) or None
+    except FormatError as error:
+        facts.notes.append(f"{error}; the last-level caches are left out")
 
 
 _CPU_TYPES = {"x86": "x86_64", "aarch64": "aarch64", "loongarch": "loongarch64", "ppc64": "ppc64"}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What sources leave open, so that masks that no revision gives may be no contradiction."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.errors import FormatError, brief
+from groupcpus.sources.facts import Facts, Interrupt
+
+__all__ = ["doubts_about"]
+
+
+def doubts_about(
+    sources: Iterable[Facts],
+    cpus: CpuSet,
+    origins: Mapping[str, str],
+    interrupts: Iterable[Interrupt],
+) -> Iterator[str]:
+    """Yield a sentence for each reason to doubt that the machine is whole.
+
+    Parameters
+    ----------
+    sources : iterable of Facts
+        What was read.
+    cpus : CpuSet
+        The CPUs that are taken to be possible.
+    origins : mapping of str to str
+        Which source each part is from.
+    interrupts : iterable of Interrupt
+        What is known of them.
+
+    Raises
+    ------
+    FormatError
+        If a source has CPUs online that the list of CPUs lacks.
+    """
+    sources = list(sources)
+    for facts in sources:
+        yield from facts.doubts
+    if "possible" not in origins:
+        yield from _missing_cpus(sources, cpus, origins, interrupts)
+    for told in interrupts:
+        counted = CpuSet(told.counts or ())
+        if told.affinity and counted and counted.isdisjoint(told.affinity):
+            yield (
+                f"interrupt {told.irq} has affinity {_few(told.affinity)}, but all its counts are "
+                f"of CPUs {_few(counted)}: it was moved, or the line is cut off"
+            )
+            return
+
+
+def _missing_cpus(
+    sources: Iterable[Facts],
+    cpus: CpuSet,
+    origins: Mapping[str, str],
+    interrupts: Iterable[Interrupt],
+) -> Iterator[str]:
+    """Find CPUs that something names, but no list of the CPUs."""
+    if holes := CpuSet(range(max(cpus, default=0))) - cpus:
+        yield (
+            f"CPU numbers {_few(holes)} are missing between those that are listed: are these CPUs "
+            "offline, absent, or lines that were lost"
+        )
+    for facts in sources:
+        if lost := (facts.online or CpuSet()) - cpus:
+            # A contradiction: CPUs that are online are in every list.
+            raise FormatError(
+                facts.source,
+                f"CPUs {_few(lost)} are online, but not listed by {origins.get('online')}: "
+                "lines are missing there",
+            )
+    named = CpuSet()
+    for told in interrupts:
+        named |= (told.affinity or CpuSet()) | (told.effective or CpuSet())
+    if lost := named - cpus - holes:
+        yield (
+            f"affinities name CPUs {_few(lost)}, which no source lists: possible CPUs that are "
+            "absent decide about masks too"
+        )
+
+
+def _few(cpus: CpuSet) -> str:
+    return brief(str(cpus))[1:-1]
