@@ -2,11 +2,14 @@
 """What a recording holds: a boot's devices and the order of their steps, and phases after it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.revisions import Revision
 from groupcpus.engine.topology import Topology
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Phase", "PhaseDevice", "RecordedDevice", "Recording", "Step"]
 
@@ -44,6 +47,21 @@ class RecordedDevice:
     maps: tuple[CpuSet, ...]
     charged: tuple[int, ...] = ()
     spread_offset: int | None = 0
+
+    @property
+    def frame(self) -> "pd.DataFrame":
+        """One row a managed interrupt: its affinity, its queue's map, its effective CPU."""
+        import pandas as pd
+
+        rows = {
+            f"{self.name}q{queue}": (str(mask), str(cpus) or "none", cpu)
+            for queue, (mask, cpus, cpu) in enumerate(
+                zip(self.masks[1:], self.maps, self.effective[1:], strict=False), start=1
+            )
+        }
+        columns = ["affinity", "queue map", "effective"]
+        frame = pd.DataFrame(rows.values(), index=list(rows), columns=columns)
+        return frame.rename_axis("interrupt")
 
 
 class Step(NamedTuple):

@@ -18,6 +18,8 @@ from groupcpus.pictures.base import COUNTS, HOT, NODE_COLOURS, axes_of, luminanc
 def agreement(replays: Sequence[Replay], kind: str = "mask", ax: Axes | None = None) -> Axes:
     """Draw how many predictions of a kind came true: a row a recording, a column a revision.
 
+    A frame marks the revision that the recording's kernel has.
+
     Parameters
     ----------
     replays : sequence of Replay
@@ -52,8 +54,12 @@ def agreement(replays: Sequence[Replay], kind: str = "mask", ax: Axes | None = N
         cbar_kws={"label": f"share of {kind}s predicted", "pad": 0.02},
         ax=ax,
     )
+    own = {(done.recording.name, done.recording.revision.name) for done in replays}
+    for name, revision in sorted(own & counts.keys()):
+        corner = revisions.index(revision), names.index(name)
+        ax.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=HOT, linewidth=2, zorder=3))
     ax.tick_params(axis="y", rotation=0, labelsize=8)
-    ax.set(xlabel="revision that predicts", ylabel="")
+    ax.set(xlabel="revision that predicts (framed: the kernel's own)", ylabel="")
     return ax
 
 
@@ -67,8 +73,8 @@ def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) 
     ----------
     replay : Replay
         What to draw.
-    phase : {"boot", "rebind"}
-        When.
+    phase : str
+        When: ``boot``, ``rebind``, or an event with its number.
     ax : Axes, optional
         Where to; a Figure of its own when left out.
 
@@ -127,5 +133,5 @@ def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) 
 
 
 def _node(row: Row | None, topology: Topology) -> int | None:
-    """Tell the node of the CPU that was recorded."""
+    """Return the node of the CPU that was recorded."""
     return topology.node_of(int(row.recorded)) if row and row.recorded.isdigit() else None
