@@ -129,7 +129,7 @@ def assign_cpus_to_groups(
 ) -> Iterator[Step]:
     """Divide the CPUs of a node or cluster among its groups, near CPUs together."""
     node, cluster, cpus, ngroups, turn = part
-    (sizes, first), (order, siblings) = revision.divide(topology, cpus, ngroups, turn)
+    sizes, first, order, siblings = revision.divide(topology, cpus, ngroups, turn)
     if ngroups > 1:
         yield Divided(node, cluster, len(cpus), tuple(sizes), order[first])
     free = set(cpus)
@@ -284,7 +284,8 @@ def group_cpus_evenly(
     <Grouping: 6 7 4 5 2 3 0 1 ... 9 groups; 8 filled>
     """
     revision = _check(topology, numgrps, revision, spread_offset)
-    return _add_up(decisions(topology, numgrps, revision, spread_offset), numgrps, revision)
+    steps = decisions(topology, numgrps, revision, spread_offset)
+    return _add_up(steps, topology, numgrps, revision)
 
 
 def explain(
@@ -319,7 +320,7 @@ def explain(
     """
     revision = _check(topology, numgrps, revision, spread_offset)
     steps = tuple(decisions(topology, numgrps, revision, spread_offset))
-    return _add_up(steps, numgrps, revision), steps
+    return _add_up(steps, topology, numgrps, revision), steps
 
 
 def _check(
@@ -339,15 +340,24 @@ def _check(
     return get_revision(revision)
 
 
-def _add_up(steps: Iterable[Step], numgrps: int, revision: Revision) -> Grouping:
+def _add_up(
+    steps: Iterable[Step], topology: Topology, numgrps: int, revision: Revision
+) -> Grouping:
     """Return the masks that the assignments make; before Linux 6.17 all of them counted."""
     masks = [0] * numgrps
+    assigned = 0
     nummasks, warns = numgrps, False
     for step in steps:
         if isinstance(step, Assigned):
+            assigned += len(step.cpus)
             for cpu in step.cpus:
                 masks[step.group] |= 1 << cpu
         elif isinstance(step, Unfilled):
             nummasks = step.filled if revision.cluster_aware else numgrps
             warns = step.warns
+    if assigned != len(topology.possible):
+        raise RequestError(
+            f"revision {brief(revision.name)}: {assigned} CPUs assigned, expected all "
+            f"{len(topology.possible)}"
+        )
     return Grouping(masks, nummasks, warns)

@@ -26,7 +26,6 @@ __all__ = [
     "REVISIONS",
     "CheckedRevision",
     "Deal",
-    "Order",
     "Revision",
     "deal_evenly",
     "deal_from_rotated_start",
@@ -50,14 +49,6 @@ class Deal(NamedTuple):
     """CPUs that each group gets, in group order."""
     first: int = 0
     """Position of the CPU that is assigned first."""
-
-
-class Order(NamedTuple):
-    """The CPUs of a node or cluster in the order in which groups take them."""
-
-    cpus: Sequence[int]
-    siblings: Mapping[int, Sequence[int]]
-    """The CPUs that a group takes along with each, while it has room."""
 
 
 def deal_evenly(ncpus: int, ngroups: int, offset: int) -> Deal:
@@ -345,9 +336,19 @@ class Revision:
 
     def divide(
         self, topology: Topology, cpus: Sequence[int], ngroups: int, turn: Any
-    ) -> tuple[Deal, Order]:
-        """Return how many of a node's or cluster's CPUs each group gets, and in which order."""
-        return self.deal(len(cpus), ngroups, turn), Order(cpus, topology.core_cpus)
+    ) -> tuple[Deal, Sequence[int], Mapping[int, Sequence[int]]]:
+        """Return how the CPUs of a node or cluster are divided among its groups.
+
+        Returns
+        -------
+        deal : Deal
+            How many CPUs each group gets, and which is first.
+        order : sequence of int
+            The CPUs in the order in which they are taken.
+        siblings : mapping of int to sequence of int
+            The CPUs that a group takes along with each, while it has room.
+        """
+        return self.deal(len(cpus), ngroups, turn), cpus, topology.core_cpus
 
 
 class CheckedRevision:
@@ -392,21 +393,19 @@ class CheckedRevision:
 
     def divide(
         self, topology: Topology, cpus: Sequence[int], ngroups: int, turn: Any
-    ) -> tuple[Deal, Order]:
-        """Return `Revision.divide`; no CPU may be left out.
+    ) -> tuple[list[int], int, Sequence[int], Mapping[int, Sequence[int]]]:
+        """Return sizes, first position, order and siblings of `Revision.divide`.
 
         A deal may ask for more CPUs than there are, as `deal_rotating` does when its sum wraps.
         """
         divided = self.revision.divide(topology, cpus, ngroups, turn)
-        if not isinstance(divided, tuple) or len(divided) != 2:
-            raise _refused(self.revision, "divide", divided, "a Deal and an Order")
-        deal, order = divided
+        if not isinstance(divided, tuple) or len(divided) != 3:
+            raise _refused(self.revision, "divide", divided, "a Deal, an order and siblings")
+        deal, order, siblings = divided
         if not isinstance(deal, Deal):
             raise _refused(self.revision, "deal", deal, "a Deal")
-        if not isinstance(order, Order) or sorted(order.cpus) != list(cpus):
-            raise _refused(self.revision, "divide", order, f"an Order of {len(cpus)} CPUs")
         sizes = _whole_numbers(self.revision, "deal", deal.sizes, ngroups)
-        (first,) = _whole_numbers(self.revision, "deal", [deal.first], 1)
+        (first,) = _whole_numbers(self.revision, "deal", (deal.first,), 1)
         if sum(sizes) < len(cpus) or first >= len(cpus):
             raise _refused(
                 self.revision,
@@ -414,7 +413,7 @@ class CheckedRevision:
                 deal,
                 f"sizes that are {len(cpus)} in all and a first position below it",
             )
-        return Deal(sizes, first), order
+        return sizes, first, order, siblings
 
 
 def _refused(revision: Revision, function: str, given: object, expected: str) -> RequestError:

@@ -2,15 +2,17 @@
 """The parts of a machine that decide where interrupts go: CPUs, nodes, clusters, siblings."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import CpuListError, RequestError, TopologyError, brief, counted
 
 __all__ = ["MAX_NODES", "Topology"]
+
+T = TypeVar("T")
 
 # CONFIG_NODES_SHIFT is at most 10.
 MAX_NODES = 1024
@@ -159,7 +161,12 @@ class Topology:
         known = {cpu: clusters.get(cpu, cpu) for cpu in self.possible}
         return MappingProxyType(known | dict.fromkeys(self.no_cluster & self.possible))
 
-    def clusters_in(self, cpus: Iterable[int]) -> list[tuple[int, ...]] | None:
+    @cached_property
+    def node_clusters(self) -> Mapping[int, list[tuple[int, ...]] | None]:
+        """The clusters of each node, see `clusters_in`."""
+        return MappingProxyType({node: self.clusters_in(cpus) for node, cpus in self.nodes.items()})
+
+    def clusters_in(self, cpus: Collection[int]) -> list[tuple[int, ...]] | None:
         """Divide some possible CPUs by cluster, in the order of the first of each.
 
         Returns
@@ -173,8 +180,8 @@ class Topology:
         [(1,), (2, 3)]
         """
         members: dict[int | None, list[int]] = {}
-        for cpu in cpus:
-            members.setdefault(self.cluster_ids[cpu], []).append(cpu)
+        for cpu, cluster in zip(cpus, map(self.cluster_ids.__getitem__, cpus), strict=True):
+            members.setdefault(cluster, []).append(cpu)
         return None if None in members else list(map(tuple, members.values()))
 
     @classmethod
@@ -305,17 +312,15 @@ class Topology:
 
     def node_of(self, cpu: int) -> int:
         """Return the node id of a possible CPU (``cpu_to_node()``)."""
-        return self.node_ids[self._known(cpu)]
+        return _look_up(self.node_ids, cpu)
 
     def cluster_of(self, cpu: int) -> CpuSet:
         """Return the cluster of a possible CPU (``topology_cluster_cpumask()``), maybe empty."""
-        if self._known(cpu) in self.no_cluster:
-            return CpuSet()
-        return self._cluster_sets.get(cpu) or CpuSet([cpu])
+        return _look_up(self._cluster_sets, cpu)
 
     def siblings_of(self, cpu: int) -> CpuSet:
         """Return the threads of a possible CPU's core (``topology_sibling_cpumask()``)."""
-        return CpuSet(self.core_cpus[self._known(cpu)])
+        return _look_up(self._sibling_sets, cpu)
 
     def llc_of(self, cpu: int) -> CpuSet | None:
         """Return the CPUs that share a possible CPU's last-level cache; None: not known.
@@ -326,34 +331,38 @@ class Topology:
         >>> Topology.from_dict(machine).llc_of(1), Topology.from_dict(machine).llc_of(2)
         (CpuSet('0-1'), None)
         """
-        return self._llc_sets.get(self._known(cpu))
+        return _look_up(self._llc_sets, cpu)
 
     def core_id(self, cpu: int) -> int:
         """Return the name of a possible CPU's core, the lowest CPU in it."""
-        return self.core_ids[self._known(cpu)]
+        return _look_up(self.core_ids, cpu)
 
     def cluster_id(self, cpu: int) -> int | None:
         """Return the name of a possible CPU's cluster, the lowest CPU in it; None: it is empty."""
-        return self.cluster_ids[self._known(cpu)]
+        return _look_up(self.cluster_ids, cpu)
 
     @cached_property
-    def _cluster_sets(self) -> dict[int, CpuSet]:
-        return {cpu: cpus for cpus in self.clusters for cpu in cpus}
+    def _sibling_sets(self) -> Mapping[int, CpuSet]:
+        return self._sets_of(self.siblings)
 
     @cached_property
-    def _llc_sets(self) -> dict[int, CpuSet]:
-        return {cpu: cpus for cpus in self.llcs for cpu in cpus}
+    def _cluster_sets(self) -> Mapping[int, CpuSet]:
+        empty = dict.fromkeys(self.no_cluster & self.possible, CpuSet())
+        return self._sets_of(self.clusters) | empty
+
+    @cached_property
+    def _llc_sets(self) -> Mapping[int, CpuSet | None]:
+        known = {cpu: cpus for cpus in self.llcs for cpu in cpus}
+        return {cpu: known.get(cpu) for cpu in self.possible}
+
+    def _sets_of(self, sets: Iterable[CpuSet]) -> dict[int, CpuSet]:
+        """Return for each possible CPU the set that it is in; one in none is alone."""
+        known = {cpu: cpus for cpus in sets for cpu in cpus}
+        return {cpu: known.get(cpu) or CpuSet.from_mask(1 << cpu) for cpu in self.possible}
 
     @cached_property
     def _hash(self) -> int:
         return hash(self._key())
-
-    def _known(self, cpu: int) -> int:
-        if cpu not in self.possible:
-            raise RequestError(
-                f"CPU {brief(cpu)} is not possible (possible: {_few(self.possible)})"
-            )
-        return cpu
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Topology is immutable: {name} cannot be set")
@@ -404,6 +413,13 @@ def _slices(start: int, stop: int, size: int) -> list[CpuSet]:
 def _slices_of_each(nodes: Sequence[CpuSet], cpus_per_node: int, size: int) -> list[CpuSet]:
     starts = range(0, len(nodes) * cpus_per_node, cpus_per_node)
     return [cut for start in starts for cut in _slices(start, start + cpus_per_node, size)]
+
+
+def _look_up(by_cpu: Mapping[int, T], cpu: int) -> T:
+    """Return what stands for a possible CPU, or refuse another one."""
+    if not hasattr(cpu, "__index__") or cpu not in by_cpu:
+        raise RequestError(f"CPU {brief(cpu)} is not possible")
+    return by_cpu[cpu]
 
 
 def _few(cpus: CpuSet) -> str:

@@ -317,7 +317,7 @@ def _shares(parts: Sequence[tuple[int, ...]], numgrps: int) -> Iterator[_Part]:
 
 def _splits(topology: Topology, numgrps: int) -> list[_Split]:
     nodes = [tuple(cpus) for cpus in topology.nodes.values() if cpus]
-    clusters = [topology.clusters_in(cpus) or [] for cpus in nodes]
+    clusters = [topology.node_clusters[topology.node_of(cpus[0])] or [] for cpus in nodes]
     splits = []
     for node, within in zip(_shares(nodes, numgrps), clusters, strict=True):
         parts: tuple[_Part, ...] = ()
@@ -423,7 +423,7 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
                 for part in parts:
                     dealt.setdefault(part.cpus, []).append((part, times))
             else:
-                clusters = topology.clusters_in(split.node.cpus)
+                clusters = topology.node_clusters[topology.node_of(split.node.cpus[0])]
                 lowest.update(cluster[0] for cluster in clusters or [])
             lowest.update(part.cpus[0] for part in parts)
             others -= times * len(parts)

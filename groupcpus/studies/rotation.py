@@ -5,12 +5,12 @@ It counts groups instead of calls: each call's groups begin where the last one's
 node and cluster by cluster.  Notebook 12 compares it with the other revisions.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from groupcpus.engine.revisions import Deal, Order, Revision
+from groupcpus.engine.revisions import Deal, Revision
 from groupcpus.engine.topology import Topology
 
 __all__ = ["ROTATE_TILED", "TiledRevision", "Turn", "continue_shares", "deal_tiles"]
@@ -164,13 +164,13 @@ class TiledRevision(Revision):
 
     def divide(
         self, topology: Topology, cpus: Sequence[int], ngroups: int, turn: Turn
-    ) -> tuple[Deal, Order]:
+    ) -> tuple[Deal, Sequence[int], Mapping[int, Sequence[int]]]:
         """Return what `deal_tiles` does, for CPUs in the order of their clusters and cores."""
         if 1 < ngroups < len(cpus):
             clusters, cores, in_order = layout(topology, cpus)
             if deal := deal_tiles(clusters, cores, ngroups, turn.total):
                 # Each group takes the next CPUs of the order, whether they are siblings or not.
-                return deal, Order(in_order, dict.fromkeys(cpus, ()))
+                return deal, in_order, dict.fromkeys(cpus, ())
         return super().divide(topology, cpus, ngroups, turn)
 
 
