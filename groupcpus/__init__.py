@@ -5,7 +5,8 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import Grouping, explain, group_cpus_evenly
 from groupcpus.engine.irq_setup import cpumask_local_spread, irq_setup
 from groupcpus.engine.irqchips import IRQCHIPS
-from groupcpus.engine.revisions import REVISIONS, Deal, Revision
+from groupcpus.engine.revisions import REVISIONS, Revision
+from groupcpus.engine.rotations import Deal
 from groupcpus.engine.sort import heapsort_order
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError

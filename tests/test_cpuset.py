@@ -157,6 +157,19 @@ def test_a_set_holds_its_cpus(cpus):
     assert "0" not in made
 
 
+@given(numbers)
+def test_runs_are_as_long_as_can_be_and_make_up_the_set(cpus):
+    runs = CpuSet(cpus).runs()
+    assert [cpu for run in runs for cpu in run] == sorted(cpus)
+    assert all(before.stop < after.start for before, after in pairwise(runs))
+
+
+@pytest.mark.parametrize("text", ["²", "0-²", "0,³", "①", "٣", "0-4:²"])
+def test_digits_that_int_does_not_read_are_refused(text):
+    with pytest.raises(CpuListError):
+        CpuSet(text)
+
+
 def test_a_cpu_out_of_an_array_is_found():
     numpy = pytest.importorskip("numpy")
     assert numpy.int64(2) in CpuSet("2-3")

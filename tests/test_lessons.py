@@ -14,7 +14,7 @@ from groupcpus import (
     group_cpus_evenly,
     heapsort_order,
 )
-from groupcpus.engine.revisions import rotate_classes, rotate_over_smallest
+from groupcpus.engine.rotations import rotate_classes, rotate_over_smallest
 from groupcpus.engine.steps import Allotted
 from groupcpus.errors import RequestError
 from groupcpus.machines.machine import machine_names

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from groupcpus.engine.group_cpus import explain, group_cpus_evenly
-from groupcpus.engine.revisions import Deal, Revision, deal_rotating_fixed
+from groupcpus.engine.revisions import Revision
+from groupcpus.engine.rotations import Deal, deal_rotating_fixed
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError, RequestError
 from groupcpus.machines.machine import read_machine

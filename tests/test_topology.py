@@ -4,13 +4,17 @@
 import copy
 import json
 import pickle
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import explain, group_cpus_evenly
+from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError, RequestError, TopologyError
 from tests.strategies import made
@@ -278,3 +282,76 @@ def test_errors_stay_short_however_long_the_name():
     with pytest.raises(GroupCpusError) as raised:
         group_cpus_evenly(Topology.uniform(), 3, revision="x" * 100_000)
     assert len(str(raised.value)) < 300
+
+
+# ---- last-level caches ---------------------------------------------------------------------
+
+
+def test_last_level_caches_are_told_as_far_as_they_are_known():
+    document = changed(llcs=["0-3", "4"])
+    machine = Topology.from_dict(document)
+    assert [machine.llc_of(cpu) for cpu in (3, 4, 5)] == [CpuSet("0-3"), CpuSet("4"), None]
+    assert machine.to_dict()["llcs"] == ["0-3", "4"]
+    assert Topology.from_dict(machine.to_dict()) == machine == pickle.loads(pickle.dumps(machine))
+    unknown = Topology.from_dict(GOOD)
+    assert unknown != machine
+    assert unknown.llc_of(0) is None
+    assert "llcs" not in unknown.to_dict()
+    with pytest.raises(TopologyError, match="llcs: CPUs 3 of 3-4 are in another one as well"):
+        Topology.from_dict(changed(llcs=["0-3", "3-4"]))
+
+
+# ---- limits ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["siblings", "clusters", "llcs"])
+def test_overlapping_lists_are_refused_at_once_and_in_short(field):
+    every = "0-8191"
+    strided = {field: ["0-8191:2"] * 8192}
+    document = {"possible": every, "present": every, "nodes": {"0": every}} | strided
+    started = time.process_time()
+    with pytest.raises(TopologyError) as raised:
+        Topology.from_dict(document)
+    assert time.process_time() - started < 1
+    assert len(str(raised.value)) < 300
+
+
+def test_long_sets_are_cut_in_every_message():
+    long = CpuSet(range(0, 8192, 2))
+    odd = CpuSet(range(1, 8192, 2))
+    every = long | odd
+    machines: list[Any] = [
+        (long, odd, long, {0: long}),
+        (every, long, odd, {0: every}),
+        (long, long, long, {0: odd}),
+        (every, every, every, {0: long}),
+        (every, every, every, {0: every}, [long, long]),
+        (every, every, every, {0: long, 1: odd}, [], [every]),
+    ]
+    for arguments in machines:
+        with pytest.raises(TopologyError) as raised:
+            Topology(*arguments)
+        assert len(str(raised.value)) < 300
+
+
+def test_threads_may_share_a_topology():
+    """What it works out when first asked is the same whoever asks first."""
+    machine = Topology.uniform(nodes=4, cpus_per_node=96, threads=2, cluster=8)
+    again = Topology.from_dict(machine.to_dict())
+    expected = [
+        group_cpus_evenly(machine, numgrps, revision=revision, spread_offset=7)
+        for numgrps in (3, 62, 200)
+        for revision in REVISIONS
+    ]
+    together = threading.Barrier(16)
+
+    def ask(_):
+        together.wait()
+        return [
+            group_cpus_evenly(again, numgrps, revision=revision, spread_offset=7)
+            for numgrps in (3, 62, 200)
+            for revision in REVISIONS
+        ]
+
+    with ThreadPoolExecutor(16) as threads:
+        assert all(answers == expected for answers in threads.map(ask, range(16)))

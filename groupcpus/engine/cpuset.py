@@ -64,7 +64,7 @@ class CpuSet:
 
     @classmethod
     def from_mask(cls, mask: int) -> "CpuSet":
-        """Make the set whose bit ``n`` of `mask` says whether CPU ``n`` is in it.
+        """Return the set of the CPUs whose bits are set in `mask`.
 
         Examples
         --------
@@ -86,8 +86,20 @@ class CpuSet:
         return (self._mask & -self._mask).bit_length() - 1 if self._mask else None
 
     def isdisjoint(self, other: "CpuSet") -> bool:
-        """Tell whether no CPU is in both sets."""
+        """Return whether no CPU is in both sets."""
+        if not isinstance(other, CpuSet):
+            raise CpuListError(f"{brief(other)} is no CpuSet")
         return not self._mask & other._mask
+
+    def runs(self) -> list[range]:
+        """Return the runs of CPUs that follow one another without a gap, ascending.
+
+        Examples
+        --------
+        >>> CpuSet("0-3,8,10-11").runs()
+        [range(0, 4), range(8, 9), range(10, 12)]
+        """
+        return runs_of(self._mask)
 
     def __iter__(self) -> Iterator[int]:
         return iter(cpus_of(self._mask))
@@ -144,14 +156,14 @@ class CpuSet:
 
 
 def _wrap(mask: int) -> CpuSet:
-    """Make a set of a mask that is known to be good."""
+    """Return the set of a mask that is known to be good."""
     made = object.__new__(CpuSet)
     made._mask = mask
     return made
 
 
 def cpus_of(mask: int) -> list[int]:
-    """List the CPUs of a mask in ascending order."""
+    """Return the CPUs of a mask, ascending."""
     if mask.bit_count() * 16 > mask.bit_length():
         return [cpu for cpu, bit in enumerate(bin(mask)[:1:-1]) if bit == "1"]
     # A core or cluster of high numbers: its few bits are found faster than its zeros passed.
@@ -163,22 +175,28 @@ def cpus_of(mask: int) -> list[int]:
 
 
 def cpulist(mask: int) -> str:
-    """Print a mask as the kernel prints a cpulist."""
-    ranges = []
-    cpu = 0
+    """Return a mask as the kernel prints a cpulist."""
+    return ",".join(
+        f"{run.start}" if len(run) == 1 else f"{run.start}-{run.stop - 1}" for run in runs_of(mask)
+    )
+
+
+def runs_of(mask: int) -> list[range]:
+    """Return the runs of a mask, see `CpuSet.runs`."""
+    runs = []
+    stop = 0
     while mask:
         gap = (mask & -mask).bit_length() - 1
         mask >>= gap
-        run = (~mask & mask + 1).bit_length() - 1
-        mask >>= run
-        cpu += gap
-        ranges.append(f"{cpu}" if run == 1 else f"{cpu}-{cpu + run - 1}")
-        cpu += run
-    return ",".join(ranges)
+        length = (~mask & mask + 1).bit_length() - 1
+        mask >>= length
+        runs.append(range(stop + gap, stop + gap + length))
+        stop += gap + length
+    return runs
 
 
 def _parse(text: str) -> int:
-    """Read a cpulist into a mask."""
+    """Return the mask of a cpulist."""
     if len(text) > _MAX_TEXT:
         raise CpuListError(f"cpulist of {len(text)} characters: at most {_MAX_TEXT} are read")
     text = text.removesuffix("\n")
@@ -209,7 +227,7 @@ def _parse(text: str) -> int:
 
 
 def _collect(cpus: Iterable[int]) -> int:
-    """Read CPU numbers into a mask."""
+    """Return the mask of CPU numbers."""
     try:
         if isinstance(cpus, bytes | bytearray):
             raise TypeError  # a text that was not decoded, not a collection of small numbers

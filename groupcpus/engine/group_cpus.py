@@ -9,11 +9,9 @@ CPUs are numbers here, and a set of them is an ascending tuple.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import cycle, islice
 from typing import Any, NamedTuple
 
-from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.revisions import CheckedRevision, Revision, get_revision
 from groupcpus.engine.sort import heapsort_order
 from groupcpus.engine.steps import (
@@ -21,6 +19,7 @@ from groupcpus.engine.steps import (
     Assigned,
     ClusterAttempt,
     Divided,
+    Grouping,
     Rotated,
     RoundRobin,
     Share,
@@ -31,7 +30,7 @@ from groupcpus.engine.steps import (
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError, brief
 
-__all__ = ["MAX_GROUPS", "Grouping", "decisions", "explain", "group_cpus_evenly"]
+__all__ = ["MAX_GROUPS", "Grouping", "explain", "group_cpus_evenly"]
 
 # More than any device has vectors (MSI-X: 2048), and a list of this length is still small.
 MAX_GROUPS = 65536
@@ -186,47 +185,6 @@ def decisions(topology: Topology, numgrps: int, revision: Revision, counter: int
             filled = min(filled, numgrps)
     if filled < numgrps:
         yield Unfilled(filled, numgrps, warns=not revision.cluster_aware)
-
-
-class Grouping:
-    """What one call returns: a CPU mask for every group.
-
-    Attributes
-    ----------
-    masks : tuple of CpuSet
-        One mask a group, in queue order; the later ones may be empty.
-    nummasks : int
-        How many groups were filled.
-    bits : tuple of int
-        The same masks as integers.
-    warns : bool
-        Whether the kernel prints a warning: up to the patch that made it return `nummasks`
-        (Linux 6.17), it did when fewer groups were filled than asked for.
-    """
-
-    def __init__(self, bits: Iterable[int], nummasks: int, warns: bool = False) -> None:
-        self.bits = tuple(bits)
-        self.nummasks = nummasks
-        self.warns = warns
-
-    @cached_property
-    def masks(self) -> tuple[CpuSet, ...]:
-        """One mask a group."""
-        return tuple(map(CpuSet.from_mask, self.bits))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Grouping):
-            return NotImplemented
-        return (self.bits, self.nummasks) == (other.bits, other.nummasks)
-
-    def __hash__(self) -> int:
-        return hash((self.bits, self.nummasks))
-
-    def __repr__(self) -> str:
-        shown = " ".join(str(mask) or "-" for mask in self.masks[:8])
-        more = f" ... {len(self.bits)} groups" if len(self.bits) > 8 else ""
-        warning = ", the kernel warns" if self.warns else ""
-        return f"<Grouping: {shown}{more}; {self.nummasks} filled{warning}>"
 
 
 def group_cpus_evenly(

@@ -16,7 +16,7 @@ _MAX_IRQS = 65536
 
 
 def numa_hops(topology: Topology, node: int) -> list[CpuSet]:
-    """List the online CPUs that each hop away from a node adds, nearest first.
+    """Return the online CPUs that each hop away from a node adds, nearest first.
 
     The kernel's hop masks grow (``sched_numa_hop_mask()``, kernel/sched/topology.c, Linux 6.12);
     these are the differences between one and the next.
@@ -24,7 +24,7 @@ def numa_hops(topology: Topology, node: int) -> list[CpuSet]:
     Raises
     ------
     RequestError
-        If there is no such node.
+        If there is no such machine or node.
 
     Examples
     --------
@@ -32,10 +32,11 @@ def numa_hops(topology: Topology, node: int) -> list[CpuSet]:
     >>> numa_hops(machine, 1)
     [CpuSet('2-3'), CpuSet('0-1,4-5')]
     """
-    if isinstance(node, bool) or node not in topology.nodes:
-        raise RequestError(
-            f"node {brief(node)}: expected one of {', '.join(map(str, topology.nodes))}"
-        )
+    if not isinstance(topology, Topology):
+        raise RequestError(f"topology {brief(topology)}: expected a Topology")
+    if isinstance(node, bool) or not isinstance(node, int) or node not in topology.nodes:
+        known = ", ".join(map(str, topology.nodes))
+        raise RequestError(f"node {brief(node)}: expected one of {known[:200]}")
     hops: dict[int, CpuSet] = {}
     for other, cpus in topology.nodes.items():
         if topology.distances is not None:

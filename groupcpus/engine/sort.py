@@ -14,6 +14,7 @@ A third one, ``stable``, is in no kernel: it keeps equal keys in order, for comp
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import index
 
 from groupcpus.errors import RequestError, brief
 
@@ -40,7 +41,7 @@ def heapsort_order(keys: Sequence[int], variant: str = "double-pop") -> list[int
     Raises
     ------
     RequestError
-        If there is no such variant.
+        If the keys are no whole numbers, or there is no such variant.
 
     Notes
     -----
@@ -59,7 +60,11 @@ def heapsort_order(keys: Sequence[int], variant: str = "double-pop") -> list[int
     """
     if variant not in VARIANTS:
         raise RequestError(f"sort {brief(variant)}: expected {' or '.join(VARIANTS)}")
-    return list(_order(tuple(keys), variant))
+    try:
+        numbers = tuple(map(index, keys))
+    except TypeError:
+        raise RequestError(f"keys {brief(keys)}: expected whole numbers") from None
+    return list(_order(numbers, variant))
 
 
 # Equal machines, and equal calls for one machine, are sorted alike.

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The decisions of a call of ``group_cpus_evenly()``; ``str()`` of each is a sentence.
+"""The decisions of a call of ``group_cpus_evenly()``, and its result.
+
+``str()`` of a decision is a sentence.
 
 CPUs are numbers here, and a set of them is an ascending tuple.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from groupcpus.engine.cpuset import CpuSet
@@ -15,6 +18,7 @@ __all__ = [
     "Assigned",
     "ClusterAttempt",
     "Divided",
+    "Grouping",
     "Rotated",
     "RoundRobin",
     "Share",
@@ -172,6 +176,47 @@ class Unfilled(NamedTuple):
 
 
 Step = Stage | RoundRobin | Allotted | Rotated | ClusterAttempt | Divided | Assigned | Unfilled
+
+
+class Grouping:
+    """What one call returns: a CPU mask for every group.
+
+    Attributes
+    ----------
+    masks : tuple of CpuSet
+        One mask a group, in queue order; the later ones may be empty.
+    nummasks : int
+        How many groups were filled.
+    bits : tuple of int
+        The same masks as integers.
+    warns : bool
+        Whether the kernel prints a warning: up to the patch that made it return `nummasks`
+        (Linux 6.17), it did when fewer groups were filled than asked for.
+    """
+
+    def __init__(self, bits: Iterable[int], nummasks: int, warns: bool = False) -> None:
+        self.bits = tuple(bits)
+        self.nummasks = nummasks
+        self.warns = warns
+
+    @cached_property
+    def masks(self) -> tuple[CpuSet, ...]:
+        """One mask a group."""
+        return tuple(map(CpuSet.from_mask, self.bits))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Grouping):
+            return NotImplemented
+        return (self.bits, self.nummasks) == (other.bits, other.nummasks)
+
+    def __hash__(self) -> int:
+        return hash((self.bits, self.nummasks))
+
+    def __repr__(self) -> str:
+        shown = " ".join(str(mask) or "-" for mask in self.masks[:8])
+        more = f" ... {len(self.bits)} groups" if len(self.bits) > 8 else ""
+        warning = ", the kernel warns" if self.warns else ""
+        return f"<Grouping: {shown}{more}; {self.nummasks} filled{warning}>"
 
 
 def _named(noun: str, numbers: Sequence[int], text: str = "") -> str:

@@ -1,26 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The parts of a machine that decide where interrupts go: CPUs, nodes, clusters, siblings."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
-from groupcpus.errors import CpuListError, RequestError, TopologyError, brief, counted
+from groupcpus.engine.documents import MAX_NODES, read_document
+from groupcpus.errors import RequestError, TopologyError, brief, counted
 
 __all__ = ["MAX_NODES", "Topology"]
 
 T = TypeVar("T")
-
-# CONFIG_NODES_SHIFT is at most 10.
-MAX_NODES = 1024
-
-_KEYS = {
-    *("nodes", "siblings", "clusters", "no_cluster", "llcs"),
-    *("possible", "present", "online", "distances"),
-}
 
 
 class Topology:
@@ -102,7 +94,7 @@ class Topology:
         fields["no_cluster"] = _cpu_set(
             "no_cluster", CpuSet() if no_cluster is None else no_cluster
         )
-        fields["distances"] = None if distances is None else tuple(map(tuple, distances))
+        fields["distances"] = None if distances is None else _rows(distances, max(nodes) + 1)
         fields["llcs"] = _cpu_sets("llcs", llcs)
         self._check()
 
@@ -132,8 +124,6 @@ class Topology:
                 raise TopologyError(
                     f"siblings: core {_few(core)} lies in nodes {brief(homes)} at once"
                 )
-        if self.distances is not None:
-            _check_distances(self.distances, max(self.nodes) + 1)
 
     # What is derived is worked out when it is first asked for. Threads that ask at the same time
     # work out the same.
@@ -258,32 +248,7 @@ class Topology:
         >>> Topology.from_dict({"nodes": {"0": "0-3"}, "possible": "0-3", "present": "0-1"})
         <Topology: 4 CPUs (2 present), 1 node, 4 clusters, 4 cores>
         """
-        if not isinstance(doc, Mapping):
-            raise TopologyError(f"topology {brief(doc)}: expected a table of fields")
-        if unknown := sorted(map(str, set(doc) - _KEYS)):
-            raise TopologyError(
-                f"topology: unknown field {brief(unknown[0])}; expected {', '.join(sorted(_KEYS))}"
-            )
-        for key in ("nodes", "possible", "present"):
-            if key not in doc:
-                raise TopologyError(f"{key}: missing")
-        if not isinstance(doc["nodes"], Mapping) or not doc["nodes"]:
-            raise TopologyError(f"nodes: {brief(doc['nodes'])} is no table of node ids to cpulists")
-        present = _read_cpulist("present", doc["present"])
-        return cls(
-            _read_cpulist("possible", doc["possible"]),
-            present,
-            _read_cpulist("online", doc["online"]) if "online" in doc else present,
-            {
-                _read_node(node): _read_cpulist(f"nodes: node {node}", cpus)
-                for node, cpus in doc["nodes"].items()
-            },
-            _read_cpulists("clusters", doc.get("clusters", [])),
-            _read_cpulists("siblings", doc.get("siblings", [])),
-            no_cluster=_read_cpulist("no_cluster", doc.get("no_cluster", "")),
-            distances=_read_distances(doc.get("distances")),
-            llcs=_read_cpulists("llcs", doc.get("llcs", [])),
-        )
+        return cls(**read_document(doc))
 
     def to_dict(self) -> dict[str, Any]:
         """Write the topology document that `from_dict` reads.
@@ -456,48 +421,22 @@ def _disjoint(field: str, sets: Iterable[CpuSet]) -> CpuSet:
     return union
 
 
-def _check_distances(distances: tuple[tuple[int, ...], ...], nodes: int) -> None:
-    if len(distances) != nodes or any(len(row) != nodes for row in distances):
-        raise TopologyError(f"distances: expected {nodes} rows of {nodes} numbers, one a node id")
-    for row in distances:
+def _rows(distances: object, nodes: int) -> tuple[tuple[int, ...], ...]:
+    """Return a matrix of distances, or refuse what is none."""
+    listed = distances if isinstance(distances, list | tuple) else ()
+    rows = tuple(tuple(row) for row in listed if isinstance(row, list | tuple))
+    if len(listed) != nodes or any(len(row) != nodes for row in rows) or len(rows) != nodes:
+        raise TopologyError(
+            f"distances: {brief(distances)}: expected {nodes} rows of {nodes} numbers, as many as "
+            "node ids"
+        )
+    for row in rows:
         for distance in row:
             _natural("distances", distance, 0, 255)
+    return rows
 
 
 def _natural(field: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise TopologyError(f"{field}: {brief(value)} is no whole number from {least} to {most}")
     return value
-
-
-def _read_cpulist(field: str, text: object) -> CpuSet:
-    if not isinstance(text, str):
-        raise TopologyError(f"{field}: {brief(text)} is no cpulist such as '0-3,8'")
-    try:
-        return CpuSet(text)
-    except CpuListError as error:
-        raise TopologyError(f"{field}: {error}") from None
-
-
-def _read_cpulists(field: str, texts: object) -> list[CpuSet]:
-    if not isinstance(texts, list | tuple):
-        raise TopologyError(f"{field}: {brief(texts)} is no list of cpulists")
-    if len(texts) > MAX_CPUS:
-        raise TopologyError(
-            f"{field}: {len(texts)} cpulists, but there are {MAX_CPUS} CPUs at most"
-        )
-    return [_read_cpulist(field, text) for text in texts]
-
-
-def _read_node(node: object) -> int:
-    if not (isinstance(node, str) and re.fullmatch("0|[1-9][0-9]{0,3}", node)):
-        raise TopologyError(f"nodes: {brief(node)} is no node id from 0 to {MAX_NODES - 1}")
-    return int(node)
-
-
-def _read_distances(rows: object) -> list[list[int]] | None:
-    if rows is None:
-        return None
-    if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):
-        raise TopologyError(f"distances: {brief(rows)} is no list of rows of numbers")
-    return [list(row) for row in rows]

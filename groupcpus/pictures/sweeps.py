@@ -115,7 +115,7 @@ def successive_calls(
         order = sorted((mask for mask in masks if mask), key=lambda mask: mask.first or 0)
         for at, mask in enumerate(order):
             colour = BOUND if len(mask) == 1 else NODE_COLOURS[at % 2]
-            for run in _runs(list(mask)):
+            for run in mask.runs():
                 ax.add_patch(
                     Rectangle(
                         (run[0] - 0.45, row - 0.4),
@@ -141,17 +141,6 @@ def successive_calls(
         title=revision.name,
     )
     return ax
-
-
-def _runs(cpus: Sequence[int]) -> list[list[int]]:
-    """Cut ascending CPUs into runs of neighbours."""
-    runs = [[cpus[0]]]
-    for cpu in cpus[1:]:
-        if cpu == runs[-1][-1] + 1:
-            runs[-1].append(cpu)
-        else:
-            runs.append([cpu])
-    return runs
 
 
 def scores_by_family(

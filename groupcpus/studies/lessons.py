@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.engine.group_cpus import explain, group_cpus_evenly
-from groupcpus.engine.revisions import (
-    LEVELS,
-    REVISIONS,
-    Deal,
-    Revision,
-    get_revision,
-    unless_one,
-)
+from groupcpus.engine.revisions import LEVELS, REVISIONS, Revision, get_revision
+from groupcpus.engine.rotations import Deal, unless_one
 from groupcpus.engine.sort import heapsort_order
 from groupcpus.engine.steps import Allotted, ClusterAttempt
 from groupcpus.engine.topology import Topology

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from groupcpus.engine.revisions import Deal, Revision
+from groupcpus.engine.revisions import Revision
+from groupcpus.engine.rotations import Deal
 from groupcpus.engine.topology import Topology
 
 __all__ = ["ROTATE_TILED", "TiledRevision", "Turn", "continue_shares", "deal_tiles"]

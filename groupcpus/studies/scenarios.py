@@ -16,7 +16,8 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import Grouping, group_cpus_evenly
 from groupcpus.engine.irq_setup import cpumask_local_spread, irq_setup
 from groupcpus.engine.irqchips import make_irqchip
-from groupcpus.engine.revisions import REVISIONS, Revision, deal_rotating, place_extras
+from groupcpus.engine.revisions import REVISIONS, Revision
+from groupcpus.engine.rotations import deal_rotating, place_extras
 from groupcpus.engine.topology import Topology
 from groupcpus.machines.bounds import most_used
 from groupcpus.machines.machine import Machine, read_machine
