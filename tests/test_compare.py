@@ -920,6 +920,78 @@ def test_drivers_whose_names_have_no_queue_numbers_follow_by_hwirq(names):
         assert judged.numgrps == (6,)
 
 
+def test_a_mask_that_is_cut_off_is_no_difference():
+    shape = SHAPES["16cpu-2nodes-siblings-at-stride-8"]
+    machine = grep(sysfs(shape))
+    topology = load(machine, arch="x86_64").topology
+    assert topology is not None
+    masks = [str(mask) for mask in masks_of(topology, 6, "numa")]
+    for last, verdict in ((masks[-1], "follows"), (masks[-1][:1], "cannot be judged")):
+        lines = [
+            f"irq {30 + at} affinity {mask} effective {mask.split(',')[0]} nvme0q{at + 1}\n"
+            for at, mask in enumerate([*masks[:-1], last])
+        ]
+        (disk,) = compare(load(machine, "".join(lines), arch="x86_64")).devices
+        assert disk.verdict == verdict
+    assert f"{last}, may be cut off: {masks[-1]}" in disk.why
+
+
+def test_masks_of_cpus_that_the_topology_lacks_say_that_it_is_not_whole():
+    half = Topology.uniform(nodes=1, cpus_per_node=8, threads=2, cluster=2)
+    comparison = compared(with_nvme(half, masks_of(TWO_NODES, 4)))
+    (disk,) = comparison.devices
+    assert disk.verdict == "cannot be judged"
+    assert disk.why == "masks name CPUs 8-15, which the topology lacks: it is not whole"
+    assert comparison.order is None
+    assert find_problem(comparison) is None
+    beyond = [row for row in disk.rows if row.affinity and not row.affinity <= half.possible]
+    assert beyond
+    assert not any(row.odd for row in beyond)
+    assert "8-15" in comparison_text(comparison)
+
+
+def test_counts_give_the_load():
+    shape = SHAPES["16cpu-2nodes-siblings-at-stride-8"]
+    machine = grep(sysfs(shape))
+    topology = load(machine, arch="x86_64").topology
+    assert topology is not None
+    comparison = compare(load(machine, counted_disk(topology, "numa", silent=(3,)), arch="x86_64"))
+    assert sum(comparison.loads.values()) == 15
+    problem = find_problem(comparison)
+    assert problem is not None
+    assert (problem.found.irqs, problem.silent) == (15, 1)
+    assert "The CPUs of 1 more interrupt are not known." in comparison_text(comparison)
+
+
+def test_counts_do_not_make_a_controller_of_one_queue():
+    """Vectors in front are skipped where masks show it, not until one last count fits."""
+    plain = "CPU(s): 16\nThread(s) per core: 2\nNUMA node0 CPU(s): 0-7\nNUMA node1 CPU(s): 8-15\n"
+    cpus = [3, 11, 7, 15, 5, 13, 1, 9, 2, 10, 6, 14, 4, 12, 0, 8]
+    lines = [
+        (40 + at, "PCI-MSIX-0000:05:00.0", at, f"hpsa0-msix{at}", {cpu: 9})
+        for at, cpu in enumerate(cpus)
+    ]
+    (card,) = compare(load(plain, interrupts_text(16, lines), arch="x86_64")).devices
+    assert (card.verdict, card.numgrps) == ("cannot be judged", (16,))
+
+
+@pytest.mark.parametrize("driver", ["lpfc", "qla2xxx"])
+def test_two_ports_of_one_adapter_are_two_devices(driver):
+    masks = masks_of(TWO_NODES, 4)
+    document = capture(TWO_NODES, kernel="7.3.0")
+    for port in (0, 1):
+        vectors = [(f"{driver}:{at}", mask, mask.first) for at, mask in enumerate(masks)]
+        add_device(document, driver, f"0000:3b:00.{port}", vectors, driver=driver)
+    comparison = compared(document)
+    assert [judged.verdict for judged in comparison.devices] == ["follows"] * 2
+    names = {judged.found.name for judged in comparison.devices}
+    assert len(names) == 2
+    assert {device.name for device in machine_from_capture(comparison).devices} == names
+    assert len(as_found(comparison).interrupts) == 8
+    assert len(what_if(comparison, revision="rotate-v2").interrupts) == 8
+    assert find_problem(comparison) is not None
+
+
 def test_an_empty_effective_affinity_is_no_contradiction():
     masks = masks_of(TWO_NODES, 4)
     effective = make_irqchip("x86", TWO_NODES).assign(masks)

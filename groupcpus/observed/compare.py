@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError, brief
+from groupcpus.observed.completeness import stray_cpus
 from groupcpus.observed.effective import EffectiveCpus, find_order, managed_loads
 from groupcpus.observed.interleaving import Interleaving
 from groupcpus.observed.judging import OFFSETS, ROTATING, Judge, Judged, Row
@@ -244,7 +245,9 @@ def compare(
     loads = managed_loads(judged, topology)
     effective = EffectiveCpus(topology, chip, judge.isolated, loads, judged)
     judged = [replace(one, rows=tuple(map(effective.explain, one.rows))) for one in judged]
-    order = find_order(judged, topology, chip, judge.isolated, patience.part(0.7))
+    order = None
+    if not stray_cpus(loaded, topology):
+        order = find_order(judged, topology, chip, judge.isolated, patience.part(0.7))
     return Comparison(
         loaded,
         judge.expected,

@@ -8,30 +8,44 @@ from groupcpus.engine.topology import Topology
 from groupcpus.errors import TopologyError
 from groupcpus.sources import Loaded
 
-__all__ = ["missing_topology", "with_usual_siblings"]
+__all__ = ["missing_topology", "stray_cpus", "with_usual_siblings"]
 
 
-def missing_topology(loaded: Loaded, expected: str | None) -> str:
+def missing_topology(loaded: Loaded, expected: str | None, topology: Topology) -> str:
     r"""Return what must be known before masks that no revision gives are a contradiction.
 
     Examples
     --------
     >>> from groupcpus.sources import load
-    >>> missing_topology(load("NUMA node0 CPU(s): 0-3\n"), "numa")
-    'which CPUs are siblings is not known, and decides about masks: add lscpu -e or -p'
+    >>> loaded = load("NUMA node0 CPU(s): 0-3\n")
+    >>> missing_topology(loaded, "numa", loaded.topology)
+    'the siblings are not known, and decide about masks: add lscpu -e or -p'
     """
     if loaded.machine is not None:
         return ""
     if loaded.doubts:
         return loaded.doubts[0]
-    if "siblings" not in loaded.origins:
-        return "which CPUs are siblings is not known, and decides about masks: add lscpu -e or -p"
-    if loaded.cluster_source == "unknown" and expected in ("cluster", None):
+    if strays := stray_cpus(loaded, topology):
+        return f"masks name CPUs {strays}, which the topology lacks: it is not whole"
+    parts = [f"the {part}" for part in ("siblings", "nodes") if part not in loaded.origins]
+    matter = expected in ("cluster", None)
+    if loaded.cluster_source == "unknown" and matter and not parts:
         return (
             "the clusters are not known, and from Linux 7.0 on they decide about masks: add "
             "topology/cluster_cpus_list of each CPU"
         )
-    return ""
+    if not parts:
+        return ""
+    return f"{' and '.join(parts)} are not known, and decide about masks: add lscpu -e or -p"
+
+
+def stray_cpus(loaded: Loaded, topology: Topology) -> CpuSet:
+    """Return the CPUs of masks that the topology does not have."""
+    named = CpuSet()
+    for shown in loaded.interrupts:
+        if shown.affinity is not None and not shown.affinity <= topology.possible:
+            named |= shown.affinity - topology.possible
+    return named
 
 
 def with_usual_siblings(loaded: Loaded) -> Iterator[tuple[str, Topology]]:

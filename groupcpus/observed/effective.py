@@ -26,7 +26,7 @@ def managed_loads(judged: Iterable[Judged], topology: Topology) -> dict[int, int
         row.effective.first
         for one in judged
         for row in one.rows
-        if row.managed and row.effective and row.affinity and row.affinity & topology.online
+        if row.managed and row.effective and row.mask and row.mask & topology.online
         if not row.shutdown
     )
     return {cpu: handled[cpu] for cpu in topology.online}
@@ -58,14 +58,16 @@ class EffectiveCpus:
 
     def explain(self, row: Row) -> Row:
         """Put a row's effective CPU into words."""
-        if row.effective is None or row.affinity is None:
+        if row.effective is None or row.mask is None:
             known = "the only CPU that has handled it" if row.by_counts else ""
             return replace(row, effective_why=known)
+        if not row.mask <= self.topology.possible:
+            return replace(row, effective_why="the topology lacks CPUs of its mask")
         if not row.managed:
             return replace(row, effective_why="not managed: whatever had most room then")
-        mask = self._mask(row.affinity)
+        mask = self._mask(row.mask)
         if not mask.allowed:
-            why = f"shut down, all of CPUs {row.affinity} are offline: {row.effective} is no error"
+            why = f"shut down, all of CPUs {row.mask} are offline: {row.effective} is no error"
             return replace(row, effective_why=why)
         if row.shutdown:
             return replace(row, effective_why="shut down, says the kernel, since its CPUs went")
@@ -78,7 +80,7 @@ class EffectiveCpus:
             return replace(row, effective_why=why, odd=not row.by_counts)
         cpu = row.effective.first
         assert cpu is not None
-        avoided = row.affinity & self.topology.online & self.isolated - mask.allowed
+        avoided = row.mask & self.topology.online & self.isolated - mask.allowed
         kept = f"off the isolated CPUs {avoided}; " if avoided else ""
         why, odd = self._load(cpu, mask)
         by_counts = "by counts; " if row.by_counts else ""
@@ -114,9 +116,9 @@ class EffectiveCpus:
         """
         limits: dict[int, list[int]] = {}
         for row in rows:
-            if not row.affinity or not row.effective or len(row.effective) != 1:
+            if not row.mask or not row.effective or len(row.effective) != 1:
                 continue
-            cpu, mask = row.effective.first, self._mask(row.affinity)
+            cpu, mask = row.effective.first, self._mask(row.mask)
             if cpu is not None and cpu in mask.allowed:
                 limits.setdefault(cpu, []).append(mask.room(cpu))
         unexplained = {}
@@ -183,10 +185,10 @@ def find_order(
             for row in one.rows
             if row.managed and not row.shutdown and row.effective != never and row.irq is not None
         ]
-        rows = [row for row in managed if row.effective and row.affinity]
+        rows = [row for row in managed if row.effective and row.mask]
         if len(rows) < len(managed):
             return None  # not all is told
-        if any(not (row.affinity or never) <= topology.possible for row in rows):
+        if any(not (row.mask or never) <= topology.possible for row in rows):
             return None  # nor are all CPUs
         if rows:
             # A recorded device has its admin queue's vector in front.
@@ -196,7 +198,7 @@ def find_order(
                     one.found.slot or "",
                     len(rows),
                     (0, *(row.irq or 0 for row in rows)),
-                    (CpuSet(), *(row.affinity or CpuSet() for row in rows)),
+                    (CpuSet(), *(row.mask or CpuSet() for row in rows)),
                     (0, *((row.effective or CpuSet()).first or 0 for row in rows)),
                     (),
                 )

@@ -212,10 +212,13 @@ def guesses(
     yield Guess((count,), 0, "", first)
     if found.kind == "nvme":
         for default in _splits(queues, count, loaded.topology.possible.mask):
-            note = f"as write_queues={default} would give"
+            or_more = " or more" if count - default == 1 else ""
+            note = f"as write_queues={default}{or_more} would give"
             yield Guess((default, count - default), 0, note, first)
     elif found.kind == "irqs":
-        for pre in range(1, min(MOST_PRE_VECTORS, count - 1) + 1):
+        # Where counts alone speak, a few CPUs would fit a few groups by chance.
+        least = 2 if all(one.told.affinity is not None for one in queues) else (count + 1) // 2
+        for pre in range(1, min(MOST_PRE_VECTORS, count - least) + 1):
             note = f"the first {pre} of its vectors are not spread"
             yield Guess((count - pre,), pre, note)
     if not managed:

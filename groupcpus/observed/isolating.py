@@ -204,7 +204,7 @@ def can_isolate(
 
 
 def _mask(row: Row) -> CpuSet | None:
-    return row.affinity if row.affinity is not None else row.predicted
+    return row.affinity if row.affinity is not None else row.predicted  # a queue that never counted
 
 
 def _isolated(loaded: Loaded, possible: CpuSet) -> CpuSet:

@@ -106,6 +106,13 @@ class Row:
     by_counts: bool = False
 
     @property
+    def mask(self) -> CpuSet | None:
+        """The affinity; where counts alone are told and fit, what is predicted."""
+        if self.affinity is None and self.by_counts and self.match:
+            return self.predicted
+        return self.affinity
+
+    @property
     def match(self) -> bool | None:
         """Whether what is told of the mask is as predicted; None if there is nothing to compare."""
         if self.predicted is None:
@@ -185,7 +192,7 @@ class Judge:
         self.unmapped = (loaded.isolated or CpuSet()) | domain
         self.patience = patience
         self.explainer = Explainer(topology, search_offsets, patience)
-        self.missing = missing_topology(loaded, self.expected)
+        self.missing = missing_topology(loaded, self.expected, topology)
         self.best: dict[object, tuple[Guess, tuple[Explanation, ...]]] = {}
         self.defaults: dict[int | None, dict[CpuSet, str]] = {}
 
@@ -331,6 +338,8 @@ class Judge:
             return "older kernel", f"{release} has no group_cpus_evenly() (6.3 on); {text}"
         if case.by_counts:
             return "cannot be judged", f"no masks are known; {text}, by counts"
+        if cut := self._cut(case, best):
+            return "cannot be judged", f"{text}; {cut}"
         return "differs", f"{text}; {self._partition(case)}"
 
     def _note(self, case: _Case) -> str:
@@ -364,6 +373,17 @@ class Judge:
         elif self.expected and self.expected not in case.revisions:
             text += f"; but kernel {release} should have {self.expected}"
         return text
+
+    def _cut(self, case: _Case, best: Explanation) -> str:
+        """Say that a mask looks cut off, if it is the only one that does not fit."""
+        if best.matched != best.total - 1 or len(best.offsets) > 1 or best.offsets[0] is not None:
+            return ""
+        masks = self.explainer.masks(best.revision, case.guess.numgrps[0])[0]
+        for place, vector in case.guess.places(case.queues):
+            found, whole = vector.told.affinity, CpuSet.from_mask(masks[place])
+            if found and found != whole and f"{whole}".startswith(f"{found}"):
+                return f"the mask of {vector.name or vector.irq}, {found}, may be cut off: {whole}"
+        return ""
 
     def _with_usual_siblings(self, case: _Case) -> str:
         """Say what the siblings that are usual would explain, where they are not known."""

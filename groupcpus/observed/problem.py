@@ -8,6 +8,7 @@ from groupcpus.engine.revisions import REVISIONS
 from groupcpus.errors import GroupCpusError, counted
 from groupcpus.machines.run import Run
 from groupcpus.observed.compare import Comparison
+from groupcpus.observed.completeness import stray_cpus
 from groupcpus.observed.judging import expected_revision
 from groupcpus.observed.patience import Patience
 from groupcpus.observed.what_if import as_found, machine_from_capture, what_if
@@ -76,6 +77,8 @@ class Problem:
         The revision that the kernel has.
     what_if : dict of str to Loads
         By revision: the same machine, its devices probed one after the other.
+    silent : int
+        Managed interrupts whose CPU is not known.
     """
 
     found: Loads
@@ -83,6 +86,7 @@ class Problem:
     crowded: tuple[tuple[int, tuple[str, ...]], ...]
     own: str
     what_if: dict[str, Loads]
+    silent: int = 0
 
     @property
     def better(self) -> tuple[str, ...]:
@@ -123,6 +127,8 @@ class Problem:
     def lines(self) -> Iterator[str]:
         """Return what there is to say, a line each."""
         yield self.verdict
+        if self.silent and self.found.irqs:
+            yield f"  The CPUs of {counted(self.silent, 'more interrupt')} are not known."
         if self.found.greatest > 1:
             same = len(self.crowded)
             for cpu, names in self.crowded[:MOST_CPUS]:
@@ -166,7 +172,7 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
     Returns
     -------
     Problem or None
-        None: it has no managed interrupts, or its irqchip is not known.
+        None: it has no managed interrupts, its irqchip is not known, or its topology not whole.
 
     Examples
     --------
@@ -177,7 +183,8 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
     Nothing to gain: the most loaded CPU has 1 managed interrupt, and no grouping gets below 1.
     """
     managed = [row for row in comparison.rows if row.managed]
-    if comparison.irqchip is None or not managed:
+    strays = stray_cpus(comparison.loaded, comparison.topology)
+    if comparison.irqchip is None or not managed or strays:
         return None
     patience = patience or Patience(1)
     machine = machine_from_capture(comparison)
@@ -203,4 +210,5 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
         tuple((cpu, tuple(names[cpu])) for cpu in sorted(names)),
         expected_revision(comparison.loaded.kernel) or "",
         what,
+        sum(row.effective is None for row in managed),
     )

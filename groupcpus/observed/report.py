@@ -82,7 +82,11 @@ def _device_lines(comparison: Comparison) -> Iterator[str]:
     width = min(32, max((len(names) for names, _ in alike), default=0))
     for names, text in alike:
         yield from fold(f"{names:<{width}}  {text}", width + 16)
-    rotating = [one for one in devices if one.explanations and one.numgrps != (1,)]
+    rotating = [
+        one
+        for one in devices
+        if one.verdict != "cannot be judged" and one.numgrps != (1,) and any(_rotations(one))
+    ]
     if comparison.offsets_tried and rotating:
         tried = max(one.tried for device in rotating for one in device.explanations)
         yield ""
@@ -90,6 +94,8 @@ def _device_lines(comparison: Comparison) -> Iterator[str]:
         for names, lines in _alike(rotating, lambda one: tuple(_rotations(one))):
             for revisions, text in lines:
                 yield from fold(f"{names:<{width}}  {revisions}: {text}", width + 4)
+    if not devices and not any(one.actions for one in comparison.others):
+        yield "No source names the interrupts: add /proc/interrupts."
     if comparison.others:
         yield ""
         yield from fold(

@@ -132,11 +132,11 @@ def as_found(comparison: Comparison, *, irqchip: str | None = None) -> Run:
             grouping = group_cpus_evenly(comparison.topology, numgrps, revision=revision)
             calls.append(Call(name, kind, numgrps, False, 0, grouping))
         for at, row in enumerate((row for row in judged.rows if row.managed), start=1):
-            if row.affinity is None:
+            if row.mask is None:
                 continue
-            cpu = row.effective.first if row.effective and row.affinity & online else None
+            cpu = row.effective.first if row.effective and row.mask & online else None
             queue = at if row.queue is None else row.queue
-            interrupts.append(Interrupt(name, queue, row.kind, row.affinity, cpu, 0))
+            interrupts.append(Interrupt(name, queue, row.kind, row.mask, cpu, 0))
     machine = machine_from_capture(comparison, name="as found", irqchip=irqchip)
     return Run(
         machine, revision, machine.irqchip, "as found", 0, 0, tuple(calls), tuple(interrupts), ()
