@@ -2,8 +2,9 @@
 """Feed every parser with damaged and made-up inputs: ``python tests/fuzz.py --inputs 20000``.
 
 Each input must end in a value or a `GroupCpusError`, within a second of processor time and 200 MB.
-Three kinds are made: fixtures that are mutated, texts by hypothesis that look like the formats, and
-a few that are as large as the bounds allow.  The same seed gives the same inputs.
+Four kinds are made: real files changed by their structure, fixtures that are damaged, texts by
+hypothesis that look like the formats, and a few that are large.  The same seed gives the same
+inputs.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import tarfile
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,7 +30,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from groupcpus.errors import GroupCpusError
 from groupcpus.sources import Loaded, capture, load
+from groupcpus.sources.assembled import machine_of
+from tests.large import large
 from tests.sources import shapes
+from tests.structured import changed_json, changed_table, changed_xml, pasted, real_files
 
 SECONDS = 1.0
 MEGABYTES = 200
@@ -100,9 +104,13 @@ class Report:
         try:
             with limited_memory():
                 loaded = load(self.file)
-            ending = "loaded" if isinstance(loaded, Loaded) else "something else"
+                if isinstance(loaded, Loaded) and loaded.topology is not None:
+                    machine_of(loaded)
+            said = " ".join(loaded.notes) if isinstance(loaded, Loaded) else "\n"
+            ending = "loaded" if said.isprintable() else "something else"
         except GroupCpusError as error:
-            ending = "refused" if str(error) and "\n" not in str(error) else "no sentence"
+            good = 0 < len(str(error)) <= 500 and str(error).isprintable()
+            ending = "refused" if good else f"no sentence of 500 characters: {str(error)[:100]}"
         except MemoryError:
             ending = "too much memory"
         except Exception as error:
@@ -376,99 +384,20 @@ def run_strategy(
     check()
 
 
-def large() -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Give inputs as large as the bounds allow, or larger."""
-    yield "lines", lambda: b"\n" * 23_000_000
-    yield "one line", lambda: b"CPU0 " * 4_000_000
-    yield "spaces", lambda: b"1:" + b" " * 20_000_000
-    yield "list", lambda: b"NUMA node0 CPU(s): " + b"0-8191:2," * 7000 + b"0\n"
-    yield (
-        "listed nodes",
-        lambda: b"\n".join(
-            b"NUMA node%d CPU(s): %d-%d" % (node, node * 8, node * 8 + 7) for node in range(1024)
-        ),
-    )
-    yield (
-        "dump",
-        lambda: b"".join(
-            b"/proc/irq/%d/smp_affinity_list:8191\n/proc/irq/%d/effective_affinity_list:8191\n"
-            % (irq, irq)
-            for irq in range(12_288)
-        ),
-    )
-    yield (
-        "unknown lines",
-        lambda: b"irq 1 affinity 1 effective 1\n" + b"what is this: 1\n" * 99_000,
-    )
-    yield (
-        "queues",
-        lambda: b"".join(
-            b"/sys/block/nvme0n1/mq/%d/cpu_list:8191\n" % queue for queue in range(16384)
-        ),
-    )
-    yield (
-        "interrupts",
-        lambda: (
-            b" ".join(b"CPU%d" % cpu for cpu in range(8192))
-            + b"\n"
-            + b"".join(b"%d: %s IO-APIC 1-edge x\n" % (irq, b"0 " * 8192) for irq in range(1400))
-        ),
-    )
-    yield (
-        "lscpu -p",
-        lambda: (
-            b"# CPU,Core,Socket,Node,,L2\n"
-            + b"".join(
-                b"%d,%d,0,%d,,%d\n" % (cpu, cpu // 2, cpu // 8, cpu // 4) for cpu in range(8192)
-            )
-        ),
-    )
-    yield (
-        "numactl",
-        lambda: (
-            b"available: 512 nodes (0-511)\n"
-            + b"".join(b"node %d cpus: %d\n" % (node, node) for node in range(512))
-            + b"node "
-            + b" ".join(b"%d" % node for node in range(512))
-            + b"\n"
-            + b"".join(b"%d: %s\n" % (node, b"10 " * 512) for node in range(512))
-        ),
-    )
-    yield "JSON", lambda: b'{"cpus": [' + b"[]," * 830_000 + b"[]]}"
-    yield "JSON nested", lambda: b'{"cpus": ' + b"[" * 4_000_000
-    yield (
-        "XML",
-        lambda: (
-            b"<topology>"
-            + b'<object type="PU" os_index="1" cpuset="0x3"/>'
-            + b'<object type="Core" cpuset="0x3"/>' * 160_000
-            + b"</topology>"
-        ),
-    )
-    yield (
-        "XML bitmaps",
-        lambda: (
-            b"<topology>"
-            + b"".join(
-                b'<object type="PU" os_index="%d" cpuset="%s"/>'
-                % (cpu, b"0xffffffff," * 255 + b"0x1")
-                for cpu in range(8192)
-            )
-            + b"</topology>"
-        ),
-    )
-    yield "XML attribute", lambda: b'<topology a="' + b"x" * 20_000_000 + b'"/>'
-    yield "zeros.gz", lambda: gzip.compress(bytes(250_000_000), 1)
-    yield "tar of zeros", lambda: gzip.compress(cheap_tar(1, 250_000_000), 1)
-    yield "tar of members", lambda: gzip.compress(cheap_tar(99_000, 0), 1)
-
-
-def cheap_tar(members: int, size: int) -> bytes:
-    """Make a tar of empty or long members, cheaply."""
-    header = bytearray(512)
-    header[0:4], header[124:136], header[156:157] = b"name", b"%011o\0" % size, b"0"
-    header[148:156] = b"%06o\0 " % (sum(header) + 8 * 32)
-    return (bytes(header) + bytes(size + -size % 512)) * members + bytes(1024)
+def run_structured(report: Report, rng: random.Random, inputs: int) -> None:
+    """Change real files by their structure, and put them together as people paste them."""
+    real = real_files()
+    changes = {"JSON": changed_json, "XML": changed_xml, "table": changed_table}
+    every = [*real["table"], *real["JSON"][:4], *real["XML"][:2]]
+    for number in range(inputs):
+        kind = ("JSON", "XML", "table", "table", "pasted")[number % 5]
+        if kind == "pasted":
+            made = pasted(rng, every)
+        else:
+            made = changes[kind](rng, rng.choice(real[kind]))
+            if kind == "table" and rng.random() < 0.3:
+                made = pasted(rng, [made])
+        report.check(f"real: {kind}", made.encode("utf-8", "surrogatepass"))
 
 
 def run_large(report: Report) -> None:
@@ -477,10 +406,11 @@ def run_large(report: Report) -> None:
 
 
 def run(inputs: int, number: int = 0, *, with_large: bool = False) -> Report:
-    """Try so many inputs, a quarter of them made by hypothesis."""
+    """Try so many inputs: half are real files changed by their structure, a quarter made up."""
     with tempfile.TemporaryDirectory() as folder:
         report = Report(Path(folder))
         run_made(report, number, inputs // 4)
+        run_structured(report, random.Random(number), inputs // 2)
         run_mutations(report, random.Random(number), inputs - report.counts.total())
         if with_large:
             run_large(report)

@@ -5,11 +5,12 @@ from tests import fuzz
 
 
 def test_every_input_is_loaded_or_refused():
-    report = fuzz.run(400)
+    report = fuzz.run(600)
     assert not report.broken, report.broken[:3]
-    assert report.counts.total() >= 400
+    assert report.counts.total() >= 600
     kinds = {kind for kind, _ in report.counts}
     assert {"capture", "tar.gz", "hwloc", "lscpu -p", "interrupts", "dump"} <= kinds
+    assert {"real: JSON", "real: XML", "real: table", "real: pasted"} <= kinds
     assert len([kind for kind in kinds if kind.startswith("made: ")]) == len(fuzz.MADE)
     # An input that no damage ever spoils, or that is never read, would test nothing.
     for kind in ("dump", "lscpu", "lscpu -p", "numactl", "tar.gz"):

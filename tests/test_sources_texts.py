@@ -89,7 +89,7 @@ def test_memory_at_other_nodes_cpus_has_none():
     assert nodes == {0: "0-3", 1: "4-7", 2: "", 3: "", 4: ""}
     assert any("nodes 2-4 lie at CPUs that other nodes have" in note for note in loaded.notes)
     shape = shapes.Shape("0-7", "0-7", {0: "0-4", 1: "4-7"}, shapes.singles(0, 7))
-    with pytest.raises(FormatError, match="'4' are in another node as well"):
+    with pytest.raises(FormatError, match="CPUs 4 are in another node as well"):
         load_topology(shapes.hwloc(shape))
 
 

@@ -33,6 +33,7 @@ _OF_SCRIPTS = tuple(
         rf"(?=[0-9])(?P<affinity>{_LIST})",
     )
 )
+_MAY_BE_OF_SCRIPT = re.compile(r"(?:irq|IRQ|Irq)?[ =]?[0-9]|\S{1,100} \(IRQ [0-9]", re.ASCII)
 _TUNA_HEADER = re.compile(r"\s*# users\s+affinity\s*")
 _TUNA_ROW = re.compile(
     rf" *(?P<irq>[0-9]{{1,10}}) (?P<name>\S{{1,100}}) +(?P<affinity>{_LIST})(?: +[a-z]\S*)? *",
@@ -119,14 +120,13 @@ class DumpReader:
         return True
 
     def _script(self, where: str, text: str) -> bool:
-        if _TUNA_HEADER.fullmatch(text[:200]):
+        if "# users" in text and _TUNA_HEADER.fullmatch(text[:200]):
             self.tuna = True
             return True
-        if len(text) > 70_000 or not any(char.isdigit() for char in text[:200]):
-            return False
         found = _TUNA_ROW.fullmatch(text) if self.tuna else None
-        for pattern in _OF_SCRIPTS:
-            found = found or pattern.fullmatch(text)
+        if _MAY_BE_OF_SCRIPT.match(text):
+            for pattern in _OF_SCRIPTS:
+                found = found or pattern.fullmatch(text)
         if not found:
             return False
         told: dict[str, str | None] = found.groupdict()

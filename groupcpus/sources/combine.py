@@ -7,10 +7,10 @@ from typing import Any
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import FormatError, brief
+from groupcpus.errors import FormatError
 from groupcpus.machines.machine import Machine
 from groupcpus.sources.doubts import doubts_about
-from groupcpus.sources.facts import MAX_DISTANCES, X86, Facts, Interrupt
+from groupcpus.sources.facts import MAX_DISTANCES, X86, Facts, Interrupt, few
 
 __all__ = ["Loaded", "LoadedMachine", "combine"]
 
@@ -175,7 +175,7 @@ def _topology(parts: _Combined, arch: str | None) -> tuple[Topology, str]:
         parts.note(f"no source tells the siblings: each CPU is taken as a core of its own{many}")
     untold = (parts.look("untold") or CpuSet()) & possible
     if siblings is not None and untold & present:
-        parts.note(f"CPUs {untold & present} have no topology files: alone in their cores")
+        parts.note(f"CPUs {few(untold & present)} have no topology files: alone in their cores")
     source, clusters, no_cluster = _clusters(parts, arch, siblings or [], possible, untold)
     x86 = arch in X86 or (arch is None and source == "l2")
     nodes = _nodes(parts, possible, present, x86)
@@ -203,10 +203,12 @@ def _cpus(parts: _Combined) -> tuple[CpuSet, CpuSet, CpuSet]:
     if present is None:
         # Nodes may list CPUs beyond the possible ones; that is no reason to believe in them.
         present = possible if possible is not None else listed | (online or CpuSet())
-        parts.note(f"no source tells the present CPUs: {present} are taken as present")
+        parts.note(f"no source tells the present CPUs: {few(present)} are taken as present")
     if possible is None:
         possible = present
-        parts.note(f"no source tells the possible CPUs: taken to be the present ones, {possible}")
+        parts.note(
+            f"no source tells the possible CPUs: taken to be the present ones, {few(possible)}"
+        )
     if online is None:
         online = present
         parts.note("no source tells the online CPUs: all present ones are taken as online")
@@ -216,7 +218,9 @@ def _cpus(parts: _Combined) -> tuple[CpuSet, CpuSet, CpuSet]:
     ):
         if odd := cpus - others:
             where = parts.origins.get(name, "the sources")
-            raise FormatError(f"{where}: {name}", f"CPUs {odd} are not {of} ({of}: {others})")
+            raise FormatError(
+                f"{where}: {name}", f"CPUs {few(odd)} are not {of} ({of}: {few(others)})"
+            )
     return possible, present, online
 
 
@@ -274,13 +278,13 @@ def _nodes(parts: _Combined, possible: CpuSet, present: CpuSet, x86: bool) -> di
     placed = CpuSet()
     for node, cpus in sorted(joined.items()):
         if odd := cpus - possible:
-            parts.note(f"node {node} lists CPUs {odd}, which are not possible: left out")
+            parts.note(f"node {node} lists CPUs {few(odd)}, which are not possible: left out")
         cpus &= possible
         if both := cpus & placed:
             others = [str(other) for other, mine in nodes.items() if mine & both]
             raise FormatError(
                 f"{parts.origins['nodes']}: node {node}",
-                f"its CPUs {brief(str(both))} are in node {', '.join(others[:3])} as well",
+                f"its CPUs {few(both)} are in node {', '.join(others[:3])} as well",
             )
         nodes[node] = cpus
         placed |= cpus
@@ -315,7 +319,7 @@ def _place_linked(parts: _Combined, nodes: dict[int, CpuSet], missing: CpuSet) -
     for cpu in used:
         nodes[linked[cpu]] = nodes.get(linked[cpu], CpuSet()) | CpuSet([cpu])
     if used:
-        parts.note(f"CPUs {used} are in no node's list: placed by their links to nodes")
+        parts.note(f"CPUs {few(used)} are in no node's list: placed by their links to nodes")
 
 
 def _place_rest(
@@ -329,7 +333,7 @@ def _place_rest(
     if here:
         home = 0 if 0 in nodes or 0 in (parts.look("node_ids") or ()) else min(nodes)
         nodes[home] = nodes.get(home, CpuSet()) | here
-        parts.note(f"CPUs {here} are in no node's list: taken to be in node {home}")
+        parts.note(f"CPUs {few(here)} are in no node's list: taken to be in node {home}")
     absent = missing - here
     if not absent:
         return
@@ -344,7 +348,7 @@ def _place_rest(
         home = 0 if 0 in nodes else min(nodes)
         nodes[home] |= absent
         how = f"taken to be in node {home}"
-    parts.note(f"CPUs {absent} are possible, not present and in no node's list: {how}")
+    parts.note(f"CPUs {few(absent)} are possible, not present and in no node's list: {how}")
 
 
 def _distances(parts: _Combined, count: int) -> list[list[int]] | None:

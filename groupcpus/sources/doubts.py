@@ -4,8 +4,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from groupcpus.engine.cpuset import CpuSet
-from groupcpus.errors import FormatError, brief
-from groupcpus.sources.facts import Facts, Interrupt
+from groupcpus.errors import FormatError
+from groupcpus.sources.facts import Facts, Interrupt, few
 
 __all__ = ["doubts_about"]
 
@@ -43,8 +43,8 @@ def doubts_about(
         counted = CpuSet(told.counts or ())
         if told.affinity and counted and counted.isdisjoint(told.affinity):
             yield (
-                f"interrupt {told.irq} has affinity {_few(told.affinity)}, but all its counts are "
-                f"of CPUs {_few(counted)}: it was moved, or the line is cut off"
+                f"interrupt {told.irq} has affinity {few(told.affinity)}, but all its counts are "
+                f"of CPUs {few(counted)}: it was moved, or the line is cut off"
             )
             return
 
@@ -58,7 +58,7 @@ def _missing_cpus(
     """Find CPUs that something names, but no list of the CPUs."""
     if holes := CpuSet(range(max(cpus, default=0))) - cpus:
         yield (
-            f"CPU numbers {_few(holes)} are missing between those that are listed: are these CPUs "
+            f"CPU numbers {few(holes)} are missing between those that are listed: are these CPUs "
             "offline, absent, or lines that were lost"
         )
     for facts in sources:
@@ -66,7 +66,7 @@ def _missing_cpus(
             # A contradiction: CPUs that are online are in every list.
             raise FormatError(
                 facts.source,
-                f"CPUs {_few(lost)} are online, but not listed by {origins.get('online')}: "
+                f"CPUs {few(lost)} are online, but not listed by {origins.get('online')}: "
                 "lines are missing there",
             )
     named = CpuSet()
@@ -74,10 +74,6 @@ def _missing_cpus(
         named |= (told.affinity or CpuSet()) | (told.effective or CpuSet())
     if lost := named - cpus - holes:
         yield (
-            f"affinities name CPUs {_few(lost)}, which no source lists: possible CPUs that are "
+            f"affinities name CPUs {few(lost)}, which no source lists: possible CPUs that are "
             "absent decide about masks too"
         )
-
-
-def _few(cpus: CpuSet) -> str:
-    return brief(str(cpus))[1:-1]

@@ -195,7 +195,9 @@ def distinct(where: str, by_cpu: dict[int, CpuSet]) -> list[CpuSet]:
     found: dict[CpuSet, None] = {}
     for cpu, cpus in sorted(by_cpu.items(), key=lambda pair: pair[0]):
         if cpu not in cpus:
-            raise FormatError(f"{where} of CPU {cpu}", f"'{cpus}' does not name CPU {cpu} itself")
+            raise FormatError(
+                f"{where} of CPU {cpu}", f"'{few(cpus)}' does not name CPU {cpu} itself"
+            )
         if cpus in found:
             continue
         found[cpus] = None
@@ -217,3 +219,14 @@ def grouped(keys: dict[int, object]) -> list[CpuSet]:
         if key is not None:
             members.setdefault(key, []).append(cpu)
     return sorted(map(CpuSet, members.values()), key=lambda cpus: cpus.mask & -cpus.mask)
+
+
+def few(cpus: CpuSet) -> str:
+    """Return a cpulist as a sentence shows it: its beginning, if it is long.
+
+    Examples
+    --------
+    >>> few(CpuSet("0-3,8")), few(CpuSet("0-99:2"))[-8:]
+    ('0-3,8', '38,40...')
+    """
+    return brief(str(cpus))[1:-1]

@@ -6,12 +6,12 @@ type that lstopo names is not fetched.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import FormatError, brief
-from groupcpus.sources.facts import MAX_DISTANCES, Facts, read_node, read_number
+from groupcpus.sources.facts import MAX_DISTANCES, Facts, few, read_node, read_number
 from groupcpus.sources.summary import ARCHITECTURES
 
 __all__ = ["read_hwloc"]
@@ -174,7 +174,7 @@ class _Reader:
             facts.online = facts.present
             facts.doubts.append(
                 f"{self.where}: lstopo ran where it may not use all CPUs, so the cores and nodes "
-                f"of CPUs {brief(str(hidden))[1:-1]} are not shown: run it outside of the cgroup"
+                f"of CPUs {few(hidden)} are not shown: run it outside of the cgroup"
             )
         facts.siblings = self.cores or None
         facts.l2 = self.caches.get(2)
@@ -210,18 +210,14 @@ def _with_cpus(nodes: Mapping[int, CpuSet], facts: Facts) -> dict[int, CpuSet]:
         elif both := cpus & taken:
             raise FormatError(
                 f"{facts.source}: node {node}",
-                f"its CPUs {brief(str(both))} are in another node as well",
+                f"its CPUs {few(both)} are in another node as well",
             )
         else:
             result[node] = cpus
             taken |= cpus
     if without:
         facts.notes.append(
-            f"{facts.source}: nodes {_list(without)} lie at CPUs that other nodes have; "
+            f"{facts.source}: nodes {few(CpuSet(without))} lie at CPUs that other nodes have; "
             "they are taken as memory without CPUs"
         )
     return dict(sorted(result.items()))
-
-
-def _list(nodes: Iterable[int]) -> str:
-    return brief(str(CpuSet(nodes)))[1:-1]

@@ -204,7 +204,9 @@ class InterruptsReader:
             chip, hwirq, actions = split_description(description)
             if cpus:
                 pairs = zip(cpus, counts, strict=True)
-                told["counts"] = {cpu: int(text) for cpu, text in pairs if text.strip("0")}
+                told["counts"] = {
+                    cpu: int(text) for cpu, text in pairs if text != "0" and int(text)
+                }
             else:
                 facts.columns[irq] = {at: int(text) for at, text in enumerate(counts) if int(text)}
             told |= {"chip": chip[:MAX_NAME], "hwirq": hwirq}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import FormatError, brief
-from groupcpus.sources.facts import Facts, grouped, read_cpu, read_node
+from groupcpus.sources.facts import Facts, few, grouped, read_cpu, read_node
 
 __all__ = ["TableReader", "ValuesReader", "read_json_table"]
 
@@ -303,7 +303,7 @@ def _read_l2(table: dict[int, dict[str, str]], facts: Facts) -> None:
         keys[cpu] = values[-after] if tuple(values[-after:]) in full else None
     if short:
         facts.notes.append(
-            f"{facts.source}: CPUs {CpuSet(short)} lack a cache's number; "
+            f"{facts.source}: CPUs {few(CpuSet(short))} lack a cache's number; "
             "theirs are read from the right"
         )
     l2 = grouped(keys)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from groupcpus.errors import FormatError, brief, counted
 from groupcpus.sources.affinity import DumpReader
 from groupcpus.sources.captured import read_capture
-from groupcpus.sources.cleaned import command_of, is_ellipsis, is_noise, lines_of
+from groupcpus.sources.cleaned import MAX_LINE, command_of, is_ellipsis, is_noise, lines_of
 from groupcpus.sources.facts import Facts, Line
 from groupcpus.sources.hwloc import read_hwloc
 from groupcpus.sources.interrupts import InterruptsReader
@@ -27,6 +27,7 @@ __all__ = ["read_json", "read_pasted"]
 # Python needs up to 27 bytes for a character of JSON; a capture of 9,000 interrupts fits.
 MAX_JSON = 2_500_000
 MAX_OUTPUTS = 64
+MAX_UNREAD = 50_000
 
 _FORMS: tuple[type["Reader"], ...] = ()
 _HINTS = (
@@ -105,6 +106,10 @@ class _Text:
         """The line that says whose the next one is."""
 
     def take(self, number: int, line: str) -> None:
+        """Give a line to the reader whose it is."""
+        if len(line) > MAX_LINE:
+            self.unread.append((number, line[:500]))
+            return
         if not line.strip():
             # The affinity of an interrupt may be empty, and so is its file.
             if self.number + 1 == number:
@@ -131,7 +136,11 @@ class _Text:
         if SummaryReader.starts(line):
             self._begin(SummaryReader, number, line)
         elif not is_noise(line):
-            self.unread.append((number, line))
+            self.unread.append((number, line[:500]))
+            if len(self.unread) > MAX_UNREAD:
+                raise FormatError(
+                    f"{self.name}: line {number}", f"more than {MAX_UNREAD} lines of no known form"
+                )
 
     def _go_on(self, number: int, line: str) -> bool:
         """Give the line to whom it surely belongs."""

@@ -55,7 +55,11 @@ class RemarksReader:
     def offer(self, number: int, line: str) -> bool:
         """Take a line, if it is one of these."""
         text = line.strip()[:20_000]
-        known = self._kernel(text) or self._flags(text) or self._queues(text)
+        known = (
+            (("Linux" in text or "ernel" in text or text[:1].isdigit()) and self._kernel(text))
+            or (("=" in text or text.startswith("no")) and self._flags(text))
+            or ("default/read/poll" in text and self._queues(text))
+        )
         self.known += known
         return known
 

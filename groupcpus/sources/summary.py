@@ -9,7 +9,7 @@ from typing import Any
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError, brief
-from groupcpus.sources.facts import Facts, read_cpulist, read_node
+from groupcpus.sources.facts import Facts, few, read_cpulist, read_node
 
 __all__ = ["ARCHITECTURES", "SummaryReader", "read_json_summary"]
 
@@ -184,5 +184,5 @@ def _check_nodes(
         listed |= cpus
     if online is not None and (lost := online - listed):
         raise FormatError(
-            where, f"CPUs {brief(str(lost))} are online and in no NUMA node: is a line cut off?"
+            where, f"CPUs {few(lost)} are online and in no NUMA node: is a line cut off?"
         )

@@ -19,6 +19,7 @@ from groupcpus.sources.facts import (
     MAX_NAME,
     Facts,
     distinct,
+    few,
     read_cpu,
     read_cpulist,
     read_distances,
@@ -351,7 +352,7 @@ def _read_online(online: dict[int, bool], others: set[int], facts: Facts) -> Non
     facts.online = CpuSet([*without, *(cpu for cpu, up in online.items() if up)])
     facts.present = facts.present or CpuSet([*without, *online])
     if without:
-        named = f"{CpuSet(without)} has" if len(without) == 1 else f"{CpuSet(without)} have"
+        named = f"{few(CpuSet(without))} {'has' if len(without) == 1 else 'have'}"
         facts.notes.append(f"{facts.source}: CPU {named} no file online: taken as online")
 
 
