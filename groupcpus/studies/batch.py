@@ -33,11 +33,12 @@ array([[0, 0, 0, 0],
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,16 @@ from numpy.typing import ArrayLike, NDArray
 from groupcpus.engine.topology import MAX_CPUS, MAX_NODES, Topology
 from groupcpus.errors import RequestError, brief
 
-__all__ = ["COMPILED", "Groups", "Machines", "group_many", "installed"]
+__all__ = [
+    "COMPILED",
+    "Counts",
+    "Groups",
+    "Machines",
+    "Plan",
+    "group_many",
+    "installed",
+    "place_many",
+]
 
 COMPILED = (
     "numa",
@@ -57,10 +67,11 @@ COMPILED = (
     "rotate-v2-fixed",
     "rotate-v2-skip1",
     "rotate-next",
+    "rotate-tiled",
 )
 """Names in `REVISIONS` that the batch knows."""
 
-_MAX_GROUPS = 65535
+_MAX_GROUPS = 65536
 _UINT_MAX = 0xFFFFFFFF
 
 Ints = NDArray[np.int32]
@@ -255,16 +266,122 @@ def group_many(
     groups = np.empty((len(flat[0]), machines.node.shape[1]), np.int32)
     nummasks = np.empty(len(flat[0]), np.int32)
     with compiling():
-        twin.group_many(
-            twin.Machine(
-                machines.node, machines.core, machines.cluster, machines.present, machines.node_ids
-            ),
-            twin.new_layout(machines.node.shape[1], int(machines.node_ids.max())),
-            flat,
-            groups,
-            nummasks,
-        )
+        twin.group_many(_arrays(machines, twin), _layout(machines, twin), flat, groups, nummasks)
     return Groups(groups, nummasks)
+
+
+class Plan(NamedTuple):
+    """A run of some devices, and where it is to be counted."""
+
+    machine: int
+    """Which of the machines."""
+    revision: str
+    irqchip: str
+    devices: Sequence[Sequence[tuple[int, int]]]
+    """As they request; of each the numgrps and offset of its calls that make interrupts."""
+    rows: Mapping[int, int]
+    """After so many devices, from 1 on, which row to fill."""
+
+
+class Counts(NamedTuple):
+    """What runs came to, a row where one was counted."""
+
+    loads: NDArray[np.int32]
+    """[row, CPU]: queue interrupts that each CPU handles."""
+    hot: NDArray[np.int8]
+    """[row, CPU]: whether it handles one whose mask has no other CPU."""
+    crossing: NDArray[np.int32]
+    """[row]: masks with CPUs of several nodes, and of several clusters."""
+
+    @classmethod
+    def zeros(cls, rows: int, cpus: int) -> "Counts":
+        """Return counts of nothing."""
+        return cls(
+            np.zeros((rows, cpus), np.int32),
+            np.zeros((rows, cpus), np.int8),
+            np.zeros((rows, 2), np.int32),
+        )
+
+
+def place_many(machines: Machines, plans: Sequence[Plan], counts: Counts) -> None:
+    """Group the CPUs of many runs and place their interrupts, device by device.
+
+    Parameters
+    ----------
+    machines : Machines
+        The machines.
+    plans : sequence of Plan
+        What to run; revisions and irqchips by name.
+    counts : Counts
+        Where to write; rows that no plan names stay as they are.
+
+    Raises
+    ------
+    RequestError
+        If something in a plan is none that can be, or Numba is not installed.
+
+    Examples
+    --------
+    Two disks of two queues on four CPUs:
+
+    >>> machines = Machines.of([Topology.uniform(1, 4, threads=1, cluster=4)])
+    >>> counts = Counts.zeros(2, 4)
+    >>> disk = [(2, 0)]
+    >>> place_many(machines, [Plan(0, "cluster", "x86", [disk, disk], {1: 0, 2: 1})], counts)
+    >>> counts.loads
+    array([[0, 1, 0, 1],
+           [1, 1, 1, 1]], dtype=int32)
+    """
+    twin = _twin()
+    for at, plan in enumerate(plans):
+        for field, value, known in (
+            ("revision", plan.revision, twin.CODES),
+            ("irqchip", plan.irqchip, twin.CHIPS),
+        ):
+            if value not in known:
+                raise RequestError(
+                    f"plans[{at}]: {field} {brief(value)}: expected one of {', '.join(known)}"
+                )
+    devices = [device for plan in plans for device in plan.devices]
+    calls = [call for device in devices for call in device]
+    if not calls:
+        return
+    rows = [plan.rows.get(at + 1, -1) for plan in plans for at in range(len(plan.devices))]
+    cpus = machines.node.shape[1]
+    if counts.loads.shape[1] != cpus:
+        raise RequestError(f"counts: expected {cpus} columns, not {counts.loads.shape[1]}")
+    runs = twin.Runs(
+        _ints("machine", [plan.machine for plan in plans], None, 0, len(machines) - 1),
+        np.array([twin.CODES[plan.revision] for plan in plans], np.int64),
+        np.array([twin.CHIPS[plan.irqchip] for plan in plans], np.int64),
+        _begins(len(plan.devices) for plan in plans),
+        _begins(map(len, devices)),
+        _ints("numgrps", [numgrps for numgrps, _ in calls], None, 1, _MAX_GROUPS, np.int64),
+        _ints("offsets", [offset for _, offset in calls], None, 0, _UINT_MAX, np.int64),
+        _ints("rows", rows, None, -1, len(counts.loads) - 1),
+    )
+    with compiling():
+        twin.place_many(_arrays(machines, twin), _layout(machines, twin), runs, counts)
+
+
+def _begins(sizes: Iterable[int]) -> NDArray[np.int64]:
+    """Return where parts of these sizes begin, and where the last one ends."""
+    return np.array([0, *accumulate(sizes)], np.int64)
+
+
+def _arrays(machines: Machines, twin: Any) -> Any:
+    return twin.Machine(
+        machines.node,
+        machines.core,
+        machines.cluster,
+        machines.present,
+        machines.online,
+        machines.node_ids,
+    )
+
+
+def _layout(machines: Machines, twin: Any) -> Any:
+    return twin.new_layout(machines.node.shape[1], int(machines.node_ids.max()))
 
 
 def _ints(

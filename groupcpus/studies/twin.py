@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-__all__ = ["CODES", "group_many"]
+__all__ = ["CHIPS", "CODES", "group_many", "place_many"]
 
 UINT_MAX = 0xFFFFFFFF
 
@@ -27,8 +27,8 @@ UINT_MAX = 0xFFFFFFFF
 fast = njit(cache=True, error_model="numpy")
 
 # What tells the revisions apart, as fields of a number.
-SINGLE_POP, CLUSTERS, FLOOR, SMALLEST, SUM, REDUCED, ONE_IS_ZERO, CLASSES = (
-    1 << bit for bit in range(8)
+SINGLE_POP, CLUSTERS, FLOOR, SMALLEST, SUM, REDUCED, ONE_IS_ZERO, CLASSES, TILES = (
+    1 << bit for bit in range(9)
 )
 CODES = {
     "numa": 0,
@@ -39,6 +39,16 @@ CODES = {
     "rotate-v2-fixed": CLUSTERS | FLOOR | REDUCED,
     "rotate-v2-skip1": CLUSTERS | FLOOR | SUM | ONE_IS_ZERO,
     "rotate-next": CLUSTERS | CLASSES | REDUCED | ONE_IS_ZERO,
+    "rotate-tiled": CLUSTERS | TILES | ONE_IS_ZERO,
+}
+
+FIRST, LAST_OF_LEAST, FIRST_OF_LEAST = range(3)
+CHIPS = {
+    "x86": LAST_OF_LEAST,
+    "gicv2m": FIRST,
+    "gicv3": FIRST,
+    "its": FIRST_OF_LEAST,
+    "its-first": FIRST,
 }
 
 
@@ -49,6 +59,7 @@ class Machine(NamedTuple):
     core: Any
     cluster: Any
     present: Any
+    online: Any
     nr_node_ids: Any
 
 
@@ -78,6 +89,20 @@ class Unit(NamedTuple):
     ncpus: Any
     first: Any
     following: Any
+
+
+class Work(NamedTuple):
+    """What a call writes on, apart from its answer: nodes and clusters in the sort's order."""
+
+    nodes: Any
+    """Groups of each node."""
+    clusters: Any
+    """Groups of each cluster, a node's from its place among the CPUs on."""
+    node_totals: Any
+    """Groups that each was given before; of rotate-tiled alone, as what follows."""
+    cluster_totals: Any
+    tiles: Any
+    """A unit's CPUs core by core."""
 
 
 class Layout(NamedTuple):
@@ -417,29 +442,59 @@ def assign_cpus_to_groups(call, unit, ngroups, curgrp, group):
 
 
 @fast
-def group_by_cluster(call, lay, node, curgrp, shares, group):
+def group_by_cluster(call, lay, node, curgrp, work, group):
     """Deal a node cluster by cluster: __try_group_cluster_cpus().  Returns the next group."""
-    stage, n, ngroups = node
+    stage, n, ngroups, total = node
     first, ncpus = lay.node_start[stage, n], lay.node_size[stage, n]
     ncluster = lay.clusters[stage, n]
     caps, order = lay.cluster_size[stage], lay.cluster_order[stage]
     parts = Parts(caps, order, first, ncluster)
-    alloc_groups_to_nodes(call, parts, ngroups, ncpus, shares)
+    alloc_groups_to_nodes(call, parts, ngroups, ncpus, work.clusters)
     if ncluster > 1 and call.code & (FLOOR | SMALLEST):
-        rotate_cluster_extras(call, parts, ngroups, ncpus, shares)
+        rotate_cluster_extras(call, parts, ngroups, ncpus, work.clusters)
+    if call.code & TILES:
+        continue_shares(call, parts, total, work.clusters, work.cluster_totals)
     cpus, begin = lay.by_cluster[stage], lay.cluster_start[stage]
     for at in range(first, first + ncluster):
         c = first + order[at]
         unit = Unit(cpus, begin[c], caps[c], lay.cluster_first, lay.cluster_next)
-        curgrp = assign_cpus_to_groups(call, unit, shares[at], curgrp, group)
+        ngroups = work.clusters[at]
+        if call.code & TILES and 1 < ngroups < unit.ncpus:
+            split = split_unit(unit, 1, True, work.tiles)
+            dealt = (ngroups, work.cluster_totals[at])
+            curgrp = assign_tiles(call, split, dealt, curgrp, work.tiles, group)
+        else:
+            curgrp = assign_cpus_to_groups(call, unit, ngroups, curgrp, group)
     return curgrp
+
+
+@fast
+def group_node(call, lay, node, curgrp, work, group):
+    """Deal a node as a whole.  Returns the next group."""
+    stage, n, ngroups, total = node
+    first, ncpus = lay.node_start[stage, n], lay.node_size[stage, n]
+    unit = Unit(lay.cpus[stage], first, ncpus, lay.node_first, lay.node_next)
+    if call.code & TILES and 1 < ngroups < ncpus:
+        ncluster, equal, largest = lay.clusters[stage, n], True, 0
+        for c in range(first, first + ncluster):
+            equal &= lay.cluster_size[stage, c] == lay.cluster_size[stage, first]
+            largest = max(largest, lay.cluster_size[stage, c])
+        within = unit
+        if largest >= widest_core(unit):
+            within = Unit(lay.by_cluster[stage], first, ncpus, lay.cluster_first, lay.cluster_next)
+        else:
+            ncluster = 0
+        split = split_unit(within, ncluster, equal, work.tiles)
+        if ncluster <= 1 or equal or ncpus // ngroups > largest:
+            return assign_tiles(call, split, (ngroups, total), curgrp, work.tiles, group)
+    return assign_cpus_to_groups(call, unit, ngroups, curgrp, group)
 
 
 @fast
 def group_nodes_whole(call, lay, stage, curgrp, group):
     """Give whole nodes to groups in turn, where there are no more groups than nodes."""
     nnodes, start = lay.nnodes[stage], 0
-    if call.code & CLASSES:
+    if call.code & (CLASSES | TILES):
         size = lay.node_size[stage, lay.ids[stage, 0]]
         equal = True
         for at in range(nnodes):
@@ -454,7 +509,7 @@ def group_nodes_whole(call, lay, stage, curgrp, group):
 
 
 @fast
-def group_stage(call, lay, stage, curgrp, shares, group):
+def group_stage(call, lay, stage, curgrp, work, group):
     """One stage, __group_cpus_evenly().  Returns how many groups were filled."""
     nnodes, ncpus = lay.nnodes[stage], lay.ncpus[stage]
     if not ncpus:
@@ -464,28 +519,129 @@ def group_stage(call, lay, stage, curgrp, shares, group):
         return call.numgrps
     asked = min(ncpus, call.numgrps)
     order, size = lay.order[stage, call.code & SINGLE_POP], lay.node_size[stage]
-    alloc_groups_to_nodes(call, Parts(size, order, 0, nnodes), asked, ncpus, shares[0])
+    parts = Parts(size, order, 0, nnodes)
+    alloc_groups_to_nodes(call, parts, asked, ncpus, work.nodes)
+    if call.code & TILES:
+        continue_shares(call, parts, call.offset, work.nodes, work.node_totals)
     for at in range(nnodes):
-        n, ngroups = order[at], shares[0, at]
+        n, ngroups = order[at], work.nodes[at]
+        node = (stage, n, ngroups, work.node_totals[at])
         if call.code & CLUSTERS and 0 < lay.clusters[stage, n] <= ngroups:
-            curgrp = group_by_cluster(call, lay, (stage, n, ngroups), curgrp, shares[1], group)
+            curgrp = group_by_cluster(call, lay, node, curgrp, work, group)
         else:
-            cpus, first = lay.cpus[stage], lay.node_start[stage, n]
-            unit = Unit(cpus, first, size[n], lay.node_first, lay.node_next)
-            curgrp = assign_cpus_to_groups(call, unit, ngroups, curgrp, group)
+            curgrp = group_node(call, lay, node, curgrp, work, group)
     return asked
 
 
 @fast
-def group_cpus_evenly(call, lay, shares, group):
+def group_cpus_evenly(call, lay, work, group):
     """Put every CPU's group into `group`.  Returns how many groups count as filled."""
     if call.code & ONE_IS_ZERO and call.numgrps == 1:
         call = Call(call.code, call.numgrps, np.int64(0))
     group[:] = -1
-    present = group_stage(call, lay, 0, 0, shares, group)
-    others = group_stage(call, lay, 1, 0 if present >= call.numgrps else present, shares, group)
+    present = group_stage(call, lay, 0, 0, work, group)
+    others = group_stage(call, lay, 1, 0 if present >= call.numgrps else present, work, group)
     # Before 7.0 the function had no nummasks, and its callers took all groups as filled.
     return min(present + others, call.numgrps) if call.code & CLUSTERS else call.numgrps
+
+
+# ---- rotate-tiled ----------------------------------------------------------------------------
+
+
+@fast
+def continue_shares(call, parts, total, ngroups, totals):
+    """Split evenly among equally large parts, from where the last call ended."""
+    ncpus, order, first = parts.ncpus, parts.order, parts.first
+    start, last = first, first + parts.count
+    if parts.count == 1:
+        totals[start] = total
+        return
+    calls = call.offset // call.numgrps
+    numgrps = ngroups[start:last].sum()
+    while start < last:
+        end, here, size = start, 0, ncpus[first + order[start]]
+        while end < last and ncpus[first + order[end]] == size:
+            here += ngroups[end]
+            end += 1
+        count = end - start
+        before = total - calls * (numgrps - here)
+        for i in range(count):
+            ngroups[start + i] = here // count + ((i - before) % count < here % count)
+            totals[start + i] = (before - i + count - 1) // count
+        start = end
+
+
+@fast
+def widest_core(unit):
+    """Return the most threads that a core of a unit has."""
+    widest = 0
+    for at in range(unit.begin, unit.begin + unit.ncpus):
+        threads, cpu = 0, unit.cpus[at]
+        if unit.first[cpu] == cpu:
+            while cpu >= 0:
+                threads += 1
+                cpu = unit.following[cpu]
+            widest = max(widest, threads)
+    return widest
+
+
+@fast
+def split_unit(within, ncluster, equal, tiles):
+    """Put a unit's CPUs in order of clusters and cores; return the width that its tiles have.
+
+    That is the CPUs of its clusters, the CPUs of its cores where these are equally many, and how
+    many CPUs there are; 0: there are no such clusters or cores.
+    """
+    ncpus = threads = ncores = 0
+    alike = True
+    for at in range(within.begin, within.begin + within.ncpus):
+        cpu = within.cpus[at]
+        if within.first[cpu] == cpu:
+            begin = ncpus
+            while cpu >= 0:
+                tiles[ncpus] = cpu
+                ncpus += 1
+                cpu = within.following[cpu]
+            alike &= ncores == 0 or ncpus - begin == threads
+            threads = ncpus - begin
+            ncores += 1
+    cluster = ncpus // ncluster if ncluster > 1 and equal else 0
+    return cluster, threads if ncores > 1 and alike else 0, ncpus
+
+
+@fast
+def assign_tiles(call, split, dealt, curgrp, tiles, group):
+    """Lay the groups of successive calls around a unit's CPUs like tiles."""
+    cluster, core, ncpus = split
+    ngroups, total = dealt
+    share, extra = ncpus // ngroups, ncpus % ngroups
+    part = 1 if share == 1 else 0
+    if share <= cluster:
+        part = cluster
+    elif share <= core:
+        part = core
+    at, back, first = 0, total // ngroups % ncpus, 0
+    if part:
+        back = total * share * (share + 1) // part
+        at = -back % (ncpus // part) * part if extra else 0
+    else:
+        first = (back - 1) * ngroups // ncpus + 1
+        at = -(-first * ncpus // ngroups) - back
+    for v in range(ngroups):
+        if part:
+            end = at + share + (v < extra)
+        else:
+            end = -(-(first + v + 1) * ncpus // ngroups) - back
+        if curgrp >= call.numgrps:
+            curgrp = 0
+        while at < end:
+            group[tiles[at % ncpus]] = curgrp
+            at += 1
+        curgrp += 1
+    return curgrp
+
+
+# ---- many calls ------------------------------------------------------------------------------
 
 
 @njit(cache=True)
@@ -496,7 +652,20 @@ def machine_at(machines, m):
         machines.core[m],
         machines.cluster[m],
         machines.present[m],
+        machines.online[m],
         machines.nr_node_ids[m],
+    )
+
+
+@njit(cache=True)
+def new_work(width):
+    """Return the arrays that calls write on, for machines of up to `width` CPUs and node ids."""
+    return Work(
+        np.empty(width, np.int64),
+        np.empty(width, np.int64),
+        np.zeros(width, np.int64),
+        np.zeros(width, np.int64),
+        np.empty(width, np.int32),
     )
 
 
@@ -509,7 +678,7 @@ def group_many(machines, lay, calls, groups, nummasks):
     """
     which, codes, numgrps, offsets = calls
     width = max(machines.node.shape[1], lay.ids.shape[1])
-    scratch, shares = np.empty(2 * width, np.int32), np.empty((2, width), np.int32)
+    scratch, work = np.empty(2 * width, np.int32), new_work(width)
     last = -1
     for at in range(len(which)):
         m = which[at]
@@ -517,4 +686,186 @@ def group_many(machines, lay, calls, groups, nummasks):
             lay_out(lay, machine_at(machines, m), scratch)
             last = m
         call = Call(codes[at], numgrps[at], offsets[at])
-        nummasks[at] = group_cpus_evenly(call, lay, shares, groups[at])
+        nummasks[at] = group_cpus_evenly(call, lay, work, groups[at])
+
+
+# ---- irqchips --------------------------------------------------------------------------------
+
+
+class Runs(NamedTuple):
+    """Runs of several devices; all of a run's calls follow one another, and so do its devices."""
+
+    machine: Any
+    code: Any
+    chip: Any
+    devices: Any
+    """[run]: where its devices begin, and one more."""
+    calls: Any
+    """[device]: where its calls begin, and one more; those that make interrupts."""
+    numgrps: Any
+    offsets: Any
+    row: Any
+    """[device]: the row that is to be told when it is placed, or -1."""
+
+
+class Masks(NamedTuple):
+    """The masks of a run's calls, a row a call."""
+
+    cpus: Any
+    """The CPUs group by group, ascending in each."""
+    start: Any
+    """Where each group begins, and one more."""
+    filled: Any
+    """How many groups become interrupts, as far as they may have CPUs."""
+    charged: Any
+    """The CPU that each group's interrupt counts on until it is requested, or -1."""
+
+
+class State(NamedTuple):
+    """What the CPUs of a machine handle."""
+
+    loads: Any
+    """Queue interrupts that each handles."""
+    charges: Any
+    """The same, and what is allocated and not requested yet."""
+    hot: Any
+    """Whether it handles one whose mask has no other CPU."""
+    crossing: Any
+    """Masks with CPUs of several nodes, and of several clusters."""
+
+
+@fast
+def by_group(masks, k, group, nummasks):
+    """Put the CPUs of a call in order of their groups."""
+    start, cpus = masks.start[k], masks.cpus[k]
+    filled = min(nummasks, len(group))
+    masks.filled[k] = filled
+    start[:] = 0
+    for cpu in range(len(group)):
+        if 0 <= group[cpu] < filled:
+            start[group[cpu] + 2] += 1
+    for g in range(1, filled + 1):
+        start[g + 1] += start[g]
+    # Each group's start is one place too far, and is where the next one's is when it is full.
+    for cpu in range(len(group)):
+        if 0 <= group[cpu] < filled:
+            cpus[start[group[cpu] + 1]] = cpu
+            start[group[cpu] + 1] += 1
+
+
+@fast
+def least_charged(chip, state, online, cpus):
+    """Return the CPU that an irqchip picks; -1: none is online."""
+    chosen = -1
+    for cpu in cpus:
+        if online[cpu]:
+            if chip == FIRST:
+                return cpu
+            least = state.charges[chosen] if chosen >= 0 else UINT_MAX
+            if state.charges[cpu] < least + (chip == LAST_OF_LEAST):
+                chosen = cpu
+    return chosen
+
+
+@fast
+def allocate(chip, machine, masks, k, state):
+    """Allocate a call's vectors: `its` charges each to the least loaded of all CPUs."""
+    cpus, start = masks.cpus[k], masks.start[k]
+    for g in range(masks.filled[k]):
+        masks.charged[k, g] = -1
+        size = start[g + 1] - start[g]
+        if not size:
+            continue
+        last = cpus[start[g + 1] - 1]
+        across_nodes = across_clusters = any_online = False
+        for at in range(start[g], start[g + 1]):
+            cpu = cpus[at]
+            any_online |= machine.online[cpu] != 0
+            across_nodes |= machine.node[cpu] != machine.node[last]
+            across_clusters |= machine.cluster[cpu] != machine.cluster[last]
+        state.crossing[0] += across_nodes
+        state.crossing[1] += across_clusters and machine.cluster[last] >= 0
+        if size == 1 and any_online:
+            state.hot[last] = 1
+        if chip == FIRST_OF_LEAST and any_online:
+            cpu = least_charged(chip, state, machine.online, np.arange(len(machine.online)))
+            masks.charged[k, g] = cpu
+            state.charges[cpu] += 1
+
+
+@fast
+def request(chip, machine, masks, vector, state):
+    """Request a vector: put it on a CPU of its mask, if one is online."""
+    k, g = vector
+    if masks.charged[k, g] >= 0:
+        state.charges[masks.charged[k, g]] -= 1
+    cpus = masks.cpus[k, masks.start[k, g] : masks.start[k, g + 1]]
+    cpu = least_charged(chip, state, machine.online, cpus)
+    if cpu >= 0:
+        state.loads[cpu] += 1
+        state.charges[cpu] += 1
+
+
+@fast
+def tell(counts, row, state):
+    """Write down what the CPUs handle now."""
+    for cpu in range(len(state.loads)):
+        counts.loads[row, cpu] = state.loads[cpu]
+        counts.hot[row, cpu] = state.hot[cpu]
+    counts.crossing[row, 0], counts.crossing[row, 1] = state.crossing
+
+
+@fast
+def new_state(ncpus):
+    """Return a state for machines of so many CPUs."""
+    return State(
+        np.empty(ncpus, np.int32),
+        np.empty(ncpus, np.int32),
+        np.empty(ncpus, np.int32),
+        np.empty(2, np.int32),
+    )
+
+
+@fast
+def new_masks(ncalls, ncpus):
+    """Return room for the masks of so many calls."""
+    return Masks(
+        np.empty((ncalls, ncpus), np.int32),
+        np.empty((ncalls, ncpus + 2), np.int32),
+        np.empty(ncalls, np.int32),
+        np.empty((ncalls, ncpus), np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def place_many(machines, lay, runs, counts):
+    """Place the interrupts of many runs, device by device.
+
+    `machines` is a `Machine` whose arrays have one axis more, and `counts` a `State` likewise,
+    with a row for each one that `runs` names.
+    """
+    ncpus = machines.node.shape[1]
+    width = max(ncpus, lay.ids.shape[1])
+    scratch, work, group = np.empty(2 * width, np.int32), new_work(width), np.empty(ncpus, np.int32)
+    state = new_state(ncpus)
+    masks = new_masks((runs.calls[1:] - runs.calls[:-1]).max(), ncpus)
+    last = -1
+    for r in range(len(runs.machine)):
+        machine = machine_at(machines, runs.machine[r])
+        if runs.machine[r] != last:
+            lay_out(lay, machine, scratch)
+            last = runs.machine[r]
+        for array in (state.loads, state.charges, state.hot, state.crossing):
+            array[:] = 0
+        for d in range(runs.devices[r], runs.devices[r + 1]):
+            begin = runs.calls[d]
+            ncalls = runs.calls[d + 1] - begin
+            for k in range(ncalls):
+                call = Call(runs.code[r], runs.numgrps[begin + k], runs.offsets[begin + k])
+                by_group(masks, k, group, group_cpus_evenly(call, lay, work, group))
+                allocate(runs.chip[r], machine, masks, k, state)
+            for k in range(ncalls):
+                for g in range(masks.filled[k]):
+                    request(runs.chip[r], machine, masks, (k, g), state)
+            if runs.row[d] >= 0:
+                tell(counts, runs.row[d], state)
