@@ -26,9 +26,11 @@ from groupcpus.engine.irqchips import IRQCHIPS
 from groupcpus.engine.revisions import REVISIONS, Deal, Revision, deal_evenly
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, InterruptedSweepError, RequestError
+from groupcpus.machines import probe as probing
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import simulate
+from groupcpus.studies import cells
 from groupcpus.studies import sweeps as engine
 from groupcpus.studies.sweeps import Row, figures, sweep
 from tests.strategies import made
@@ -62,25 +64,42 @@ def small_jobs(monkeypatch):
     monkeypatch.setattr(engine, "_ROWS_PER_JOB", 60)
 
 
+@pytest.fixture(params=["engine", "batch"])
+def who(request, monkeypatch):
+    """Let the engine compute the rows, or the compiled batch."""
+    if request.param == "batch":
+        pytest.importorskip("numba", reason="the extra `batch` is not installed")
+    else:
+        monkeypatch.setattr(cells, "installed", lambda: False)
+    return request.param
+
+
 def assert_same(frame, other):
     pd.testing.assert_frame_equal(frame, other, check_exact=True)
+
+
+ORDERS = ("device-by-device", "lockstep", "random-5")
 
 
 # ---- the rows ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("irqchip", IRQCHIPS)
-@pytest.mark.parametrize("probe", ["admin-first", "interleaved"])
-def test_rows_are_those_of_one_simulation_each(irqchip, probe):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("irqchip", "probe"),
+    [*((irqchip, "admin-first") for irqchip in IRQCHIPS), ("its", "interleaved")],
+)
+def test_rows_are_those_of_one_simulation_each(who, irqchip, probe):
     """Shared work and short cuts change nothing."""
     frame = sweep(
         MACHINES,
-        devices=(0, 1, 2, 6),
-        queues=(1, 5, 11, 17),
+        devices=(0, 2, 5),
+        queues=(5, 17),
         revisions=list(REVISIONS),
         irqchips=[irqchip],
         probes=[probe],
-        starts=[0, 3, 2**32 - 4],
+        requests=ORDERS,
+        starts=[0, 2**32 - 4],
         workers=0,
         progress=False,
     )
@@ -91,11 +110,12 @@ def test_rows_are_those_of_one_simulation_each(irqchip, probe):
                 revision=revision,
                 irqchip=irqchip,
                 probe=probe,
+                requests=requests,
                 spread_start=start,
             )
         )
-        for one, queues, revision, start, count in product(
-            MACHINES, (1, 5, 11, 17), REVISIONS, (0, 3, 2**32 - 4), (0, 1, 2, 6)
+        for one, queues, revision, requests, start, count in product(
+            MACHINES, (5, 17), REVISIONS, ORDERS, (0, 2**32 - 4), (0, 2, 5)
         )
     ]
     rows = [Row(*row) for row in frame.itertuples(index=False)]
@@ -103,9 +123,10 @@ def test_rows_are_those_of_one_simulation_each(irqchip, probe):
     assert [row._replace(queues=0) for row in rows] == [row._replace(queues=0) for row in expected]
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @settings(max_examples=40)
-@given(made(max_cpus=16), st.data())
-def test_any_machine_with_devices_of_its_own(drawn, data):
+@given(drawn=made(max_cpus=16), data=st.data())
+def test_any_machine_with_devices_of_its_own(compiled, drawn, data):
     """Unequal devices, read and poll queues, absent and offline CPUs."""
     if not drawn.topology.online:
         return
@@ -132,14 +153,23 @@ def test_any_machine_with_devices_of_its_own(drawn, data):
     revision = data.draw(st.sampled_from(list(REVISIONS)))
     irqchip = data.draw(st.sampled_from(list(IRQCHIPS)))
     probe = data.draw(st.sampled_from(["admin-first", "interleaved"]))
-    frame = sweep(
-        [one], revisions=[revision], irqchips=[irqchip], probes=[probe], workers=0, progress=False
-    )
-    run = simulate(one, revision=revision, irqchip=irqchip, probe=probe)
+    requests = data.draw(st.sampled_from(ORDERS))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "installed", lambda: compiled)
+        frame = sweep(
+            [one],
+            revisions=[revision],
+            irqchips=[irqchip],
+            probes=[probe],
+            requests=[requests],
+            workers=0,
+            progress=False,
+        )
+    run = simulate(one, revision=revision, irqchip=irqchip, probe=probe, requests=requests)
     assert [Row(*row) for row in frame.itertuples(index=False)] == [figures(run)]
 
 
-def test_figures_of_the_mail():
+def test_figures_of_the_mail(who):
     """28 hot CPUs with six interrupts each, and none above four after the patch."""
     frame = sweep(["L96as_v4"], revisions=["cluster", "rotate-v2"], workers=0, progress=False)
     assert frame["greatest"].tolist() == [6, 4]
@@ -150,7 +180,7 @@ def test_figures_of_the_mail():
     assert (frame[["cross_node", "cross_cluster"]] == 0).all(axis=None)
 
 
-def test_columns_of_a_small_case():
+def test_columns_of_a_small_case(who):
     """Three CPUs in clusters 0-1 and 2, two devices with one queue: one mask over everything."""
     topology = Topology.uniform(nodes=1, cpus_per_node=3, threads=1, cluster=2)
     one = machine("three", topology, [Device(f"irqs{at}", "irqs", 1) for at in range(2)])
@@ -164,6 +194,7 @@ def test_columns_of_a_small_case():
         revision="",
         irqchip="",
         probe="",
+        requests="device-by-device",
         start=0,
         irqs=2,
         greatest=1,
@@ -176,19 +207,22 @@ def test_columns_of_a_small_case():
         bound=1,
         fair_bound=1,
         usable=2,
+        submitters=3,
+        submitters_bound=3,
     )
 
 
 def test_what_runs_share_is_done_once(monkeypatch):
     """Six devices are one run: each mask is made once for all counts and both irqchips."""
     made_masks = []
-    real = engine.group_cpus_evenly
+    real = probing.group_cpus_evenly
 
     def counting(*args, **kwargs):
-        made_masks.append(kwargs["spread_offset"])
+        made_masks.append((args[1], kwargs["spread_offset"]))
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(engine, "group_cpus_evenly", counting)
+    monkeypatch.setattr(probing, "group_cpus_evenly", counting)
+    monkeypatch.setattr(cells, "installed", lambda: False)
     frame = sweep(
         MACHINES[:1],
         devices=range(1, 7),
@@ -198,7 +232,7 @@ def test_what_runs_share_is_done_once(monkeypatch):
         progress=False,
     )
     assert len(frame) == 12
-    assert made_masks == [0, 1, 2, 3, 4, 5]
+    assert sorted(made_masks) == [(1, 0), *((9, offset) for offset in range(6))]
 
 
 # ---- jobs ----------------------------------------------------------------------------------
@@ -638,6 +672,8 @@ def test_dask_gives_the_same_frame_though_a_worker_is_killed(small_jobs, tmp_pat
         ({"revisions": ["numa", REVISIONS["numa"]]}, "'numa' is there twice"),
         ({"irqchips": ["apic"]}, "apic"),
         ({"probes": ["backwards"]}, "backwards"),
+        ({"requests": ["backwards"]}, "requests 'backwards'"),
+        ({"requests": [["nvme0"]]}, "requests: .* is no name of an order"),
         ({"starts": [-1]}, "starts: -1"),
         ({"starts": [True]}, "starts: True"),
         ({"devices": [65]}, "65 are too many"),

@@ -16,7 +16,7 @@ from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.requests import Allocation, VectorWanted, place, request_order
 from groupcpus.machines.run import PRE_KINDS, Call, Interrupt, Run, interrupts_of
 
-__all__ = ["simulate"]
+__all__ = ["Callers", "simulate"]
 
 _UINT_MAX = 0xFFFFFFFF
 
@@ -88,7 +88,7 @@ max 6 submitters (best possible 6); in parallel, 31 random orders of requests: m
     irqchip = irqchip or machine.irqchip
     chip = make_irqchip(irqchip, machine.topology)
     probing = probe_calls(machine.devices, len(machine.topology.possible), probe)
-    callers = _Callers(machine, revision, spread_start & _UINT_MAX)
+    callers = Callers(machine, revision, spread_start & _UINT_MAX)
     for request in probing:
         callers.call(request)
     allocations = callers.allocations()
@@ -113,15 +113,33 @@ max 6 submitters (best possible 6); in parallel, 31 random orders of requests: m
     )
 
 
-class _Callers:
-    """The devices of a machine as they call `group_cpus_evenly`, and the masks that they get."""
+class Callers:
+    """The devices of a machine as they call `group_cpus_evenly`, and the masks that they get.
 
-    def __init__(self, machine: Machine, revision: Revision, counter: int) -> None:
+    Parameters
+    ----------
+    machine : Machine
+        The machine.
+    revision : Revision
+        The version of the function.
+    counter : int
+        The counter before the first call.
+    groupings : dict, optional
+        What calls answered by numgrps and offset, to be shared with other runs of the two.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        revision: Revision,
+        counter: int,
+        groupings: dict[tuple[int, int], Grouping] | None = None,
+    ) -> None:
         self.machine = machine
         self.revision = revision
         self.counter = counter
         self.calls: list[Call] = []
-        self.groupings: dict[tuple[int, int], Grouping] = {}
+        self.groupings = {} if groupings is None else groupings
         self.possible = len(machine.topology.possible)
         # The calls behind the interrupts of each device, in the order of the devices' last ones.
         self.made: dict[Device, list[Call]] = {}

@@ -281,6 +281,10 @@ class Plan(NamedTuple):
     """As they request; of each the numgrps and offset of its calls that make interrupts."""
     rows: Mapping[int, int]
     """After so many devices, from 1 on, which row to fill."""
+    requests: Sequence[int] = ()
+    """Whose next vector is requested, of the devices above; nothing: device by device."""
+    pre_vectors: Sequence[int] = ()
+    """How many vectors each device requests before those of its queues; none when left out."""
 
 
 class Counts(NamedTuple):
@@ -288,6 +292,8 @@ class Counts(NamedTuple):
 
     loads: NDArray[np.int32]
     """[row, CPU]: queue interrupts that each CPU handles."""
+    submitters: NDArray[np.int32]
+    """[row, CPU]: possible CPUs that submit to the queues of these, one by one."""
     hot: NDArray[np.int8]
     """[row, CPU]: whether it handles one whose mask has no other CPU."""
     crossing: NDArray[np.int32]
@@ -298,13 +304,23 @@ class Counts(NamedTuple):
         """Return counts of nothing."""
         return cls(
             np.zeros((rows, cpus), np.int32),
+            np.zeros((rows, cpus), np.int32),
             np.zeros((rows, cpus), np.int8),
             np.zeros((rows, 2), np.int32),
         )
 
+    def part(self, rows: slice) -> "Counts":
+        """Return a view of some rows."""
+        return Counts(self.loads[rows], self.submitters[rows], self.hot[rows], self.crossing[rows])
+
+    def set(self, row: int, one: "Counts") -> None:
+        """Copy the only row of other counts."""
+        self.loads[row], self.submitters[row] = one.loads, one.submitters
+        self.hot[row], self.crossing[row] = one.hot, one.crossing
+
 
 def place_many(machines: Machines, plans: Sequence[Plan], counts: Counts) -> None:
-    """Group the CPUs of many runs and place their interrupts, device by device.
+    """Group the CPUs of many runs and place their interrupts.
 
     Parameters
     ----------
@@ -342,6 +358,11 @@ def place_many(machines: Machines, plans: Sequence[Plan], counts: Counts) -> Non
                 raise RequestError(
                     f"plans[{at}]: {field} {brief(value)}: expected one of {', '.join(known)}"
                 )
+        few = len(plan.devices)
+        if len(plan.pre_vectors) not in (0, few) or not all(
+            0 <= one < few for one in plan.requests
+        ):
+            raise RequestError(f"plans[{at}]: requests and pre_vectors do not fit {few} devices")
     devices = [device for plan in plans for device in plan.devices]
     calls = [call for device in devices for call in device]
     if not calls:
@@ -359,6 +380,11 @@ def place_many(machines: Machines, plans: Sequence[Plan], counts: Counts) -> Non
         _ints("numgrps", [numgrps for numgrps, _ in calls], None, 1, _MAX_GROUPS, np.int64),
         _ints("offsets", [offset for _, offset in calls], None, 0, _UINT_MAX, np.int64),
         _ints("rows", rows, None, -1, len(counts.loads) - 1),
+        np.array(
+            [one for plan in plans for one in plan.pre_vectors or [0] * len(plan.devices)], np.int64
+        ),
+        _begins(len(plan.requests) for plan in plans),
+        np.array([at for plan in plans for at in plan.requests], np.int64),
     )
     with compiling():
         twin.place_many(_arrays(machines, twin), _layout(machines, twin), runs, counts)

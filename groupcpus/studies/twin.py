@@ -706,6 +706,12 @@ class Runs(NamedTuple):
     offsets: Any
     row: Any
     """[device]: the row that is to be told when it is placed, or -1."""
+    pre_vectors: Any
+    """[device]: how many vectors it requests before those of its queues."""
+    turns: Any
+    """[run]: where its order of requests begins, and one more; none: device by device."""
+    order: Any
+    """Whose next vector is requested, counted within the run."""
 
 
 class Masks(NamedTuple):
@@ -721,11 +727,35 @@ class Masks(NamedTuple):
     """The CPU that each group's interrupt counts on until it is requested, or -1."""
 
 
+class Place(NamedTuple):
+    """A machine, and everything that is written while its runs are placed."""
+
+    machine: Any
+    lay: Any
+    masks: Any
+    state: Any
+    work: Any
+    group: Any
+
+
+class Cursor(NamedTuple):
+    """Where each device of a run is with its requests."""
+
+    first: Any
+    """Its first call."""
+    call: Any
+    """The call of its next vector; -1: it has allocated nothing yet."""
+    group: Any
+    pre_vectors: Any
+
+
 class State(NamedTuple):
     """What the CPUs of a machine handle."""
 
     loads: Any
     """Queue interrupts that each handles."""
+    submitters: Any
+    """Possible CPUs that submit to the queues of these."""
     charges: Any
     """The same, and what is allocated and not requested yet."""
     hot: Any
@@ -803,6 +833,7 @@ def request(chip, machine, masks, vector, state):
     cpu = least_charged(chip, state, machine.online, cpus)
     if cpu >= 0:
         state.loads[cpu] += 1
+        state.submitters[cpu] += len(cpus)
         state.charges[cpu] += 1
 
 
@@ -811,6 +842,7 @@ def tell(counts, row, state):
     """Write down what the CPUs handle now."""
     for cpu in range(len(state.loads)):
         counts.loads[row, cpu] = state.loads[cpu]
+        counts.submitters[row, cpu] = state.submitters[cpu]
         counts.hot[row, cpu] = state.hot[cpu]
     counts.crossing[row, 0], counts.crossing[row, 1] = state.crossing
 
@@ -819,6 +851,7 @@ def tell(counts, row, state):
 def new_state(ncpus):
     """Return a state for machines of so many CPUs."""
     return State(
+        np.empty(ncpus, np.int32),
         np.empty(ncpus, np.int32),
         np.empty(ncpus, np.int32),
         np.empty(ncpus, np.int32),
@@ -837,35 +870,105 @@ def new_masks(ncalls, ncpus):
     )
 
 
+@fast
+def new_cursor(ndevices):
+    """Return a cursor for runs of so many devices."""
+    return Cursor(
+        np.empty(ndevices, np.int64),
+        np.empty(ndevices, np.int64),
+        np.empty(ndevices, np.int64),
+        np.empty(ndevices, np.int64),
+    )
+
+
+@fast
+def begin_run(runs, r, state, cursor):
+    """Let no device have allocated anything, and no CPU handle anything."""
+    for array in (state.loads, state.submitters, state.charges, state.hot, state.crossing):
+        array[:] = 0
+    first = runs.devices[r]
+    for d in range(first, runs.devices[r + 1]):
+        cursor.first[d - first] = runs.calls[d] - runs.calls[first]
+        cursor.call[d - first] = -1
+        cursor.group[d - first] = 0
+        cursor.pre_vectors[d - first] = runs.pre_vectors[d]
+
+
+@fast
+def allocate_device(runs, r, d, place):
+    """Make a device's calls, and allocate all its vectors."""
+    masks, state = place.masks, place.state
+    first = runs.calls[runs.devices[r]]
+    for c in range(runs.calls[d], runs.calls[d + 1]):
+        call = Call(runs.code[r], runs.numgrps[c], runs.offsets[c])
+        nummasks = group_cpus_evenly(call, place.lay, place.work, place.group)
+        by_group(masks, c - first, place.group, nummasks)
+        allocate(runs.chip[r], place.machine, masks, c - first, state)
+
+
+@fast
+def next_vector(cursor, at, ncalls, filled):
+    """Return the call and group of a device's next vector; a call of -1: there is none."""
+    while cursor.call[at] < ncalls:
+        k, g = cursor.first[at] + cursor.call[at], cursor.group[at]
+        if g < filled[k]:
+            cursor.group[at] += 1
+            return k, g
+        cursor.call[at] += 1
+        cursor.group[at] = 0
+    return -1, 0
+
+
+@fast
+def take_turn(runs, r, at, place, cursor):
+    """Request a device's next vector.  Returns whether there was one."""
+    d = runs.devices[r] + at
+    if cursor.call[at] < 0:
+        allocate_device(runs, r, d, place)
+        cursor.call[at] = 0
+    if cursor.pre_vectors[at]:
+        cursor.pre_vectors[at] -= 1
+        return True
+    vector = next_vector(cursor, at, runs.calls[d + 1] - runs.calls[d], place.masks.filled)
+    if vector[0] >= 0:
+        request(runs.chip[r], place.machine, place.masks, vector, place.state)
+    return vector[0] >= 0
+
+
+@fast
+def place_run(runs, r, place, cursor, counts):
+    """Place a run's interrupts in its order of requests."""
+    begin_run(runs, r, place.state, cursor)
+    for turn in range(runs.turns[r], runs.turns[r + 1]):
+        take_turn(runs, r, runs.order[turn], place, cursor)
+    for d in range(runs.devices[r], runs.devices[r + 1]):
+        while take_turn(runs, r, d - runs.devices[r], place, cursor):
+            pass
+        if runs.row[d] >= 0:
+            tell(counts, runs.row[d], place.state)
+
+
 @njit(cache=True, nogil=True)
 def place_many(machines, lay, runs, counts):
-    """Place the interrupts of many runs, device by device.
+    """Place the interrupts of many runs.
 
-    `machines` is a `Machine` whose arrays have one axis more, and `counts` a `State` likewise,
-    with a row for each one that `runs` names.
+    `machines` is a `Machine` whose arrays have one axis more, and `counts` has a row for each one
+    that `runs` names.
     """
     ncpus = machines.node.shape[1]
     width = max(ncpus, lay.ids.shape[1])
-    scratch, work, group = np.empty(2 * width, np.int32), new_work(width), np.empty(ncpus, np.int32)
-    state = new_state(ncpus)
-    masks = new_masks((runs.calls[1:] - runs.calls[:-1]).max(), ncpus)
-    last = -1
+    scratch, work = np.empty(2 * width, np.int32), new_work(width)
+    most_calls = most_devices = 0
+    for r in range(len(runs.machine)):
+        first, last = runs.devices[r], runs.devices[r + 1]
+        most_devices = max(most_devices, last - first)
+        most_calls = max(most_calls, runs.calls[last] - runs.calls[first])
+    masks, state, group = new_masks(most_calls, ncpus), new_state(ncpus), np.empty(ncpus, np.int32)
+    cursor = new_cursor(most_devices)
+    before = -1
     for r in range(len(runs.machine)):
         machine = machine_at(machines, runs.machine[r])
-        if runs.machine[r] != last:
+        if runs.machine[r] != before:
             lay_out(lay, machine, scratch)
-            last = runs.machine[r]
-        for array in (state.loads, state.charges, state.hot, state.crossing):
-            array[:] = 0
-        for d in range(runs.devices[r], runs.devices[r + 1]):
-            begin = runs.calls[d]
-            ncalls = runs.calls[d + 1] - begin
-            for k in range(ncalls):
-                call = Call(runs.code[r], runs.numgrps[begin + k], runs.offsets[begin + k])
-                by_group(masks, k, group, group_cpus_evenly(call, lay, work, group))
-                allocate(runs.chip[r], machine, masks, k, state)
-            for k in range(ncalls):
-                for g in range(masks.filled[k]):
-                    request(runs.chip[r], machine, masks, (k, g), state)
-            if runs.row[d] >= 0:
-                tell(counts, runs.row[d], state)
+            before = runs.machine[r]
+        place_run(runs, r, Place(machine, lay, masks, state, work, group), cursor, counts)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The figures of a run, one way for all: a run of `simulate`, the engine's sweeps, the batch's.
+
+Whoever places interrupts counts them by CPU (`Counts`); what a row says follows from the counts
+alone, in `Place.rows`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.bounds import (
+    least_maximum,
+    least_submitters,
+    reachable_cpus,
+    reachable_maximum,
+    takes_first,
+)
+from groupcpus.machines.machine import Machine
+from groupcpus.machines.run import Run
+from groupcpus.studies.batch import Counts
+
+__all__ = ["Configuration", "Place", "Row", "add_interrupts", "figures"]
+
+
+class Row(NamedTuple):
+    """One configuration and what came of it."""
+
+    machine: str
+    cpus: int
+    """Online CPUs."""
+    nodes: int
+    devices: int
+    queues: int
+    """The greatest number of I/O queues of any device."""
+    revision: str
+    irqchip: str
+    probe: str
+    requests: str
+    start: int
+    """The counter before the first call."""
+    irqs: int
+    """Interrupts of queues that some CPU handles."""
+    greatest: int
+    """Interrupts of the CPU that handles most."""
+    mean: float
+    """Interrupts a CPU."""
+    used: int
+    """CPUs that handle any."""
+    hot: int
+    """CPUs that handle interrupts whose masks have no other CPU."""
+    imbalance: float
+    """Interrupts a CPU of the node that has most of them, less those of the one with fewest."""
+    cross_node: int
+    """Masks with CPUs of several nodes."""
+    cross_cluster: int
+    """Masks with CPUs of several clusters; 0 where none are known."""
+    bound: int
+    """The least possible `greatest` with this irqchip, whatever the grouping."""
+    fair_bound: int
+    """The same for groupings that are as fair as `cluster`; see `reachable_maximum`."""
+    usable: int
+    """The most CPUs that such a grouping can use; see `reachable_cpus`."""
+    submitters: int
+    """Submitters of the CPU that completes for most; see `Run.submitters`."""
+    submitters_bound: int
+    """The least possible of that, whatever the grouping and the irqchip."""
+
+
+class Configuration(NamedTuple):
+    """What was run on a machine."""
+
+    devices: int
+    queues: int
+    revision: str
+    irqchip: str
+    probe: str
+    requests: str
+    start: int
+    numgrps: tuple[int, ...]
+    """Of each call behind interrupts."""
+
+
+class Place:
+    """A machine, and what the rows of all its configurations share."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.name = machine.name
+        self.topology = machine.topology
+        online = machine.topology.online
+        self.online = np.array([*online])
+        nodes = [cpus & online for cpus in machine.topology.nodes.values()]
+        self.nodes = [np.array([*cpus]) for cpus in nodes if cpus]
+        self.bounds: dict[tuple[int, ...], tuple[int, int]] = {}
+
+    def rows(self, configurations: Sequence[Configuration], counts: Counts) -> list[Row]:
+        """Return the rows of some configurations, in the order of their counts."""
+        loads = counts.loads[:, self.online]
+        means = np.stack([counts.loads[:, node].sum(1) / len(node) for node in self.nodes])
+        cpus = len(self.online)
+        figures = zip(
+            loads.sum(1).tolist(),
+            loads.max(1).tolist(),
+            (loads.sum(1) / cpus).tolist(),
+            (loads > 0).sum(1).tolist(),
+            counts.hot[:, self.online].sum(1).tolist(),
+            (means.max(0) - means.min(0)).tolist(),
+            *counts.crossing.T.tolist(),
+            strict=True,
+        )
+        most = counts.submitters[:, self.online].max(1).tolist()
+        least = [least_submitters(cpus, run.numgrps) for run in configurations]
+        submitters = zip(most, least, strict=True)
+        place = (self.name, cpus, len(self.nodes))
+        return [
+            Row._make((*place, *run[:7], *counted, *self.bound(run, counted[0]), *load))
+            for run, counted, load in zip(configurations, figures, submitters, strict=True)
+        ]
+
+    def bound(self, configuration: Configuration, irqs: int) -> tuple[int, int, int]:
+        """Return the last three figures of a row."""
+        cpus, irqchip = len(self.online), configuration.irqchip
+        best = least_maximum(cpus, irqs, len(configuration.numgrps), irqchip)
+        fair, usable = self.fair(configuration.numgrps)
+        return best, max(best, fair), min(usable if takes_first(irqchip) else cpus, cpus, irqs)
+
+    def fair(self, numgrps: tuple[int, ...]) -> tuple[int, int]:
+        """Bound what fair groupings reach, as far as all CPUs are online."""
+        if self.topology.online != self.topology.possible:
+            return 0, len(self.topology.online)
+        numgrps = tuple(sorted(numgrps))
+        if numgrps not in self.bounds:
+            self.bounds[numgrps] = (
+                reachable_maximum(self.topology, numgrps),
+                reachable_cpus(self.topology, numgrps),
+            )
+        return self.bounds[numgrps]
+
+
+def add_interrupts(
+    topology: Topology, interrupts: Iterable[tuple[CpuSet, int | None]], counts: Counts, row: int
+) -> None:
+    """Add interrupts of managed queues, with the CPUs that handle them, to a row of counts."""
+    for mask, effective in interrupts:
+        if mask:
+            last = max(mask)
+            cluster = topology.cluster_of(last)
+            counts.crossing[row] += (
+                not mask <= topology.nodes[topology.node_of(last)],
+                bool(cluster) and not mask <= cluster,
+            )
+        if effective is not None:
+            counts.loads[row, effective] += 1
+            counts.submitters[row, effective] += len(mask)
+            counts.hot[row, effective] |= len(mask) == 1
+
+
+def figures(run: Run) -> Row:
+    """Return the row of a run that `simulate` made, as `sweep` has it.
+
+    Examples
+    --------
+    >>> from groupcpus import simulate
+    >>> row = figures(simulate("L96as_v4", revision="rotate-tiled", irqchip="gicv3"))
+    >>> row.greatest, row.used, row.usable
+    (6, 96, 96)
+    """
+    topology = run.machine.topology
+    counts = Counts.zeros(1, topology.possible.mask.bit_length())
+    add_interrupts(topology, ((irq.affinity, irq.effective) for irq in run.interrupts), counts, 0)
+    served = {(irq.device, irq.kind) for irq in run.interrupts}
+    # A device whose masks were refused asked again: its last calls count.
+    last = {
+        (call.device, call.kind): call.numgrps
+        for call in run.calls
+        if (call.device, call.kind) in served
+    }
+    configuration = Configuration(
+        len(run.machine.devices),
+        max((device.io_queues for device in run.machine.devices), default=0),
+        run.revision.name,
+        run.irqchip,
+        run.probe if isinstance(run.probe, str) else "explicit",
+        run.requests if isinstance(run.requests, str) else "explicit",
+        run.spread_start,
+        tuple(last.values()),
+    )
+    return Place(run.machine).rows([configuration], counts)[0]
