@@ -170,6 +170,10 @@ def decisions(topology: Topology, numgrps: int, revision: Revision, counter: int
 
     Arguments are as `group_cpus_evenly` checks them.
     """
+    replaced = revision.replaced(topology, numgrps, counter)
+    if replaced is not None:
+        yield from replaced
+        return
     offset = revision.offset(numgrps, counter)
     turn = revision.turn(numgrps, offset)
     checked = CheckedRevision(revision)

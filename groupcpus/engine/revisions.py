@@ -11,7 +11,7 @@ clusters, and in what a call's *offset* rotates:
 A revision that needs more is a subclass of `Revision`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
 from typing import Any
@@ -31,6 +31,7 @@ from groupcpus.engine.rotations import (
     unless_one,
 )
 from groupcpus.engine.sort import VARIANTS
+from groupcpus.engine.steps import Step
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError, brief, meant
 
@@ -127,6 +128,10 @@ class Revision:
     def offset(self, numgrps: int, counter: int) -> int:
         """Return the offset that a call takes when the counter stands at `counter`."""
         return counter & UINT_MAX if self.advance(numgrps) else 0
+
+    def replaced(self, topology: Topology, numgrps: int, counter: int) -> Iterator[Step] | None:
+        """Return the steps of a call for which another function stands in; None: there is none."""
+        return None
 
     def turn(self, numgrps: int, offset: int) -> Any:
         """Return what the functions below are given in a call: here its offset."""
