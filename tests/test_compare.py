@@ -598,6 +598,7 @@ def test_the_first_cpu_without_a_translation_service():
         ("x86_64", "6.12.0", "IR-PCI-MSIX-0000:01:00.0", "x86"),
         ("aarch64", "6.12.0", "ITS-PCI-MSIX-0000:01:00.0", "its"),
         ("aarch64", "5.4.0", "ITS-MSI", "its-first"),
+        ("aarch64", "7.3.4", "GICv2m-PCI-MSIX-0000:00:01.0", "gicv2m"),
         ("aarch64", "6.12.0", "Hyper-V PCIe MSI", "gicv3"),
         ("ppc64le", "6.12.0", "XIVE-IRQ", None),
     ],

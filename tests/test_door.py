@@ -6,7 +6,7 @@ import json
 import pytest
 
 from groupcpus import load_machine, simulate
-from groupcpus.errors import GroupCpusError, RequestError
+from groupcpus.errors import FormatError, GroupCpusError, RequestError
 from groupcpus.machines.machine import data_dir, machine_names, read_machine
 from groupcpus.observed.recordings import load_recording, recording_names
 from groupcpus.sources import load
@@ -98,3 +98,26 @@ def test_numbers_that_cannot_be():
     for wrong in ({"devices": -1}, {"queues": 0}, {"devices": "x"}, {"irqchip": "none"}):
         with pytest.raises(RequestError):
             simulate(load_machine("L96as_v4", **wrong), revision="cluster")
+
+
+@pytest.mark.parametrize(
+    ("changes", "irqchip"),
+    [
+        ({}, "its"),
+        ({"qemu": "qemu-system-aarch64 -machine virt,gic-version=2"}, "gicv2m"),
+        ({"qemu": "qemu-system-aarch64 -machine virt,gic-version=3,its=off"}, "gicv3"),
+        ({"qemu": ""}, "gicv3"),
+        ({"qemu": "", "irqchip": "its-first"}, "its-first"),
+        ({"irqchip": ["its"]}, None),
+    ],
+)
+def test_a_recordings_irqchip_is_what_qemu_was_told(changes, irqchip, tmp_path):
+    path = data_dir() / "recordings" / "arm64-16cpu-1node-cluster4-2x6-7.3.json"
+    document = json.loads(path.read_text(encoding="utf-8")) | changes
+    copy = tmp_path / "copy.json"
+    copy.write_text(json.dumps(document), encoding="utf-8")
+    if irqchip is None:
+        with pytest.raises(FormatError, match=r"irqchip: \['its'\]: expected one of x86"):
+            load_machine(copy)
+    else:
+        assert load_machine(copy).irqchip == irqchip

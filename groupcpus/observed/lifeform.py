@@ -14,8 +14,8 @@ from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, brief
 from groupcpus.observed.fields import Fields
-from groupcpus.observed.kernels import irqchip_of_qemu
 from groupcpus.observed.recorded import Phase, PhaseDevice, RecordedDevice, Recording, Step
+from groupcpus.sources.qemu import irqchip_of_qemu
 
 __all__ = ["check_apart", "life_recording", "read_irqchip", "read_topology"]
 

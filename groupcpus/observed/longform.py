@@ -12,7 +12,7 @@ from typing import Any
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError
 from groupcpus.observed.fields import Fields
-from groupcpus.observed.kernels import is_before
+from groupcpus.sources.qemu import is_before
 
 __all__ = ["compact_document", "deal_absent", "is_long_form"]
 

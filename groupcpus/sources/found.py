@@ -387,6 +387,8 @@ def irqchip_of(loaded: Loaded) -> str | None:
     if any(chip.startswith("ITS-") for chip in chips):
         version = release_version(loaded.kernel)
         return "its-first" if version and version < (5, 8) else "its"
+    if any(chip.startswith("GICv2m-") for chip in chips):
+        return "gicv2m"
     if loaded.arch in ("aarch64", "arm64"):
         return "gicv3"
     if loaded.arch is None and any("PCI-MSI" in chip for chip in chips):

@@ -8,16 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.irqchips import IRQCHIPS
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, brief
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine
 from groupcpus.sources.facts import MAX_INTERRUPTS, Facts, read_cpu, read_cpulist, read_number
 from groupcpus.sources.irqfiles import MAX_IRQ, note_interrupt
+from groupcpus.sources.qemu import irqchip_of_qemu
 
 __all__ = ["is_recording", "read_recording"]
 
-_CHIPS = {"x86_64": "x86", "arm64": "its"}
+_ARCHES = ("x86_64", "arm64")
+# How /proc/interrupts names the chips of PCI interrupts.
+_PREFIXES = {"its": "ITS-", "its-first": "ITS-", "gicv2m": "GICv2m-"}
 
 
 def is_recording(document: Mapping[str, Any]) -> bool:
@@ -34,8 +38,15 @@ def read_recording(document: Mapping[str, Any], where: str) -> Facts:
         If a field that is needed is missing or not what it should be.
     """
     name, kernel, arch = (_text(where, document, key) for key in ("name", "kernel", "arch"))
-    if arch not in _CHIPS:
+    if arch not in _ARCHES:
         raise FormatError(f"{where}: arch", f"{brief(arch)}: expected x86_64 or arm64")
+    chip = document.get("irqchip") or irqchip_of_qemu(arch, kernel, str(document.get("qemu", "")))
+    if chip is None:
+        chip = "gicv3"  # as for any arm64 machine whose interrupts tell no more
+    if not isinstance(chip, str) or chip not in IRQCHIPS:
+        raise FormatError(
+            f"{where}: irqchip", f"{brief(chip)}: expected one of {', '.join(IRQCHIPS)}"
+        )
     facts = Facts(where, kernel=kernel, arch="aarch64" if arch == "arm64" else arch)
     facts.cmdline = tuple(_text(where, document, "cmdline").split())
     nvme = document.get("nvme")
@@ -52,7 +63,7 @@ def read_recording(document: Mapping[str, Any], where: str) -> Facts:
     devices = []
     for at, entry in enumerate(entries):
         try:
-            devices.append(_device(f"{where}: devices[{at}]", entry, queues, facts))
+            devices.append(_device(f"{where}: devices[{at}]", entry, queues, facts, chip))
         except FormatError:
             raise
         except GroupCpusError as error:
@@ -62,12 +73,14 @@ def read_recording(document: Mapping[str, Any], where: str) -> Facts:
     except GroupCpusError as error:
         raise FormatError(f"{where}: topology", str(error)) from None
     facts.machine = Machine(
-        name, f"recording {name}", arch, _CHIPS[arch], topology, tuple(devices), "a recording"
+        name, f"recording {name}", arch, chip, topology, tuple(devices), "a recording"
     )
     return facts
 
 
-def _device(where: str, entry: object, queues: Mapping[str, int], facts: Facts) -> Device:
+def _device(
+    where: str, entry: object, queues: Mapping[str, int], facts: Facts, chip: str
+) -> Device:
     if not isinstance(entry, Mapping):
         raise FormatError(where, f"{brief(entry)} is no table")
     name, slot = _text(where, entry, "name"), _text(where, entry, "pci")
@@ -83,7 +96,7 @@ def _device(where: str, entry: object, queues: Mapping[str, int], facts: Facts) 
             facts,
             where,
             read_number(f"{where}: irqs", irq, MAX_IRQ),
-            chip=f"PCI-MSIX-{slot}",
+            chip=f"{_PREFIXES.get(chip, '')}PCI-MSIX-{slot}",
             hwirq=vector,
             actions=(f"{name}q{vector}",),
             affinity=read_cpulist(f"{where}: masks", "" if mask == "-" else mask),
