@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The lesson's allotment is the engine's, and its checks take right answers and no others."""
 
+import ast
+import inspect
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +17,7 @@ from groupcpus import (
     group_cpus_evenly,
     heapsort_order,
 )
+from groupcpus.engine import group_cpus
 from groupcpus.engine.rotations import rotate_classes, rotate_over_smallest
 from groupcpus.engine.steps import Allotted
 from groupcpus.errors import RequestError
@@ -30,6 +34,7 @@ from groupcpus.studies.lessons import (
     rank,
     search,
     small,
+    source_of,
     with_absent,
 )
 from groupcpus.studies.sweeps import sweep
@@ -120,6 +125,34 @@ def test_allotments_are_listed_only_where_there_are_some():
         allotments(small(), 3, 0, revision="numa")
     with pytest.raises(RequestError, match="numgrps 2: no groups are allotted to nodes"):
         allotments(small(), 2, revision="numa")
+
+
+KERNEL_FUNCTIONS = (
+    "grp_spread_init_one",
+    "alloc_groups_to_nodes",
+    "alloc_cluster_groups",
+    "assign_cpus_to_groups",
+    "__group_cpus_evenly",
+)
+
+
+@pytest.mark.parametrize("name", KERNEL_FUNCTIONS)
+def test_the_lesson_shows_the_code_that_runs(name):
+    """What is shown is the function without its docstring, and short enough to be read."""
+    shown = ast.parse(source_of(name))
+    running = ast.parse(inspect.getsource(vars(group_cpus)[name]))
+    function = running.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert isinstance(function.body.pop(0), ast.Expr)
+    assert ast.dump(shown) == ast.dump(running)
+    assert len(source_of(name).splitlines()) <= 35
+    assert source_of(name)._repr_markdown_().startswith("```python\ndef ")
+
+
+@pytest.mark.parametrize("name", ["sort", "Part", "MAX_GROUPS", "", None, 5])
+def test_what_is_no_function_of_the_engine_is_refused(name):
+    with pytest.raises(RequestError, match="expected a function of groupcpus"):
+        source_of(name)
 
 
 def test_an_unknown_exercise_is_refused():

@@ -94,6 +94,7 @@ def alloc_groups_to_nodes(
             cpus_left -= ncpus[id]
     yield Allotted(node, tuple(shares))
 
+    # Who keeps the groups that rounding left over may rotate.
     ids, sizes, _, _, allotted = zip(*shares, strict=True)
     level = "node" if node is None else "cluster"
     groups, turns = revision.share(level, sizes, allotted, turn)
@@ -110,8 +111,7 @@ def alloc_cluster_groups(
         return [whole]
     clusters = topology.clusters_in(whole.cpus)
     taken = clusters is not None and len(clusters) <= whole.ngroups
-    known = None if clusters is None else tuple(clusters)
-    yield ClusterAttempt(whole.node, whole.ngroups, known, taken)
+    yield ClusterAttempt(whole.node, whole.ngroups, clusters, taken)
     if clusters is None or not taken:
         return [whole]
     allotted = yield from alloc_groups_to_nodes(
@@ -131,6 +131,7 @@ def assign_cpus_to_groups(
     sizes, first, order, siblings = revision.divide(topology, cpus, ngroups, turn)
     if ngroups > 1:
         yield Divided(node, cluster, len(cpus), tuple(sizes), order[first])
+    # Lowest first, unless the revision starts elsewhere; some are taken before their turn comes.
     free = set(cpus)
     candidates = filter(free.__contains__, [*order[first:], *order[:first]])
     for size in sizes:
@@ -147,7 +148,7 @@ def __group_cpus_evenly(
     curgrp = islice(cycle(range(numgrps)), stage.first_group, None)
     nodes = {node: tuple(topology.nodes[node] & stage.cpus) for node in stage.nodes}
 
-    if numgrps <= len(nodes):
+    if numgrps <= len(nodes):  # whole nodes, in turn
         first = revision.first_node(list(map(len, nodes.values())), turn)
         in_turn = stage.nodes[first:] + stage.nodes[:first]
         yield RoundRobin(in_turn, numgrps)

@@ -152,27 +152,27 @@ class Topology:
         return MappingProxyType(known | dict.fromkeys(self.no_cluster & self.possible))
 
     @cached_property
-    def node_clusters(self) -> Mapping[int, list[tuple[int, ...]] | None]:
+    def node_clusters(self) -> Mapping[int, tuple[tuple[int, ...], ...] | None]:
         """The clusters of each node, see `clusters_in`."""
         return MappingProxyType({node: self.clusters_in(cpus) for node, cpus in self.nodes.items()})
 
-    def clusters_in(self, cpus: Collection[int]) -> list[tuple[int, ...]] | None:
+    def clusters_in(self, cpus: Collection[int]) -> tuple[tuple[int, ...], ...] | None:
         """Divide some possible CPUs by cluster, in the order of the first of each.
 
         Returns
         -------
-        list of tuple of int, or None
+        tuple of tuple of int, or None
             None if the cluster mask of one of them is empty.
 
         Examples
         --------
         >>> Topology.uniform(nodes=1, cpus_per_node=6, threads=1, cluster=2).clusters_in([1, 2, 3])
-        [(1,), (2, 3)]
+        ((1,), (2, 3))
         """
         members: dict[int | None, list[int]] = {}
         for cpu, cluster in zip(cpus, map(self.cluster_ids.__getitem__, cpus), strict=True):
             members.setdefault(cluster, []).append(cpu)
-        return None if None in members else list(map(tuple, members.values()))
+        return None if None in members else tuple(map(tuple, members.values()))
 
     @classmethod
     def uniform(

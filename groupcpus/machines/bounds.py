@@ -317,7 +317,7 @@ def _shares(parts: Sequence[tuple[int, ...]], numgrps: int) -> Iterator[_Part]:
 
 def _splits(topology: Topology, numgrps: int) -> list[_Split]:
     nodes = [tuple(cpus) for cpus in topology.nodes.values() if cpus]
-    clusters = [topology.node_clusters[topology.node_of(cpus[0])] or [] for cpus in nodes]
+    clusters = [topology.node_clusters[topology.node_of(cpus[0])] or () for cpus in nodes]
     splits = []
     for node, within in zip(_shares(nodes, numgrps), clusters, strict=True):
         parts: tuple[_Part, ...] = ()

@@ -5,12 +5,15 @@
 here.  `check_revision` and `rank` are for revisions of a reader's own.
 """
 
+import ast
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from groupcpus.engine import group_cpus
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.engine.group_cpus import explain, group_cpus_evenly
 from groupcpus.engine.revisions import LEVELS, REVISIONS, Revision, get_revision
@@ -37,10 +40,55 @@ __all__ = [
     "rank",
     "search",
     "small",
+    "source_of",
     "with_absent",
 ]
 
 _WRAP = 1 << 32
+
+
+class Source(str):
+    """The source of a function; a notebook shows it highlighted."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_markdown_(self) -> str:
+        return f"```python\n{self}\n```"
+
+
+def source_of(name: str) -> Source:
+    """Return the source of a function of the engine without its docstring.
+
+    Parameters
+    ----------
+    name : str
+        A function of `groupcpus.engine.group_cpus`; those named as in the kernel are
+        ``grp_spread_init_one``, ``alloc_groups_to_nodes``, ``alloc_cluster_groups``,
+        ``assign_cpus_to_groups`` and ``__group_cpus_evenly``.
+
+    Raises
+    ------
+    RequestError
+        If there is no such function.
+
+    Examples
+    --------
+    >>> print(source_of("grp_spread_init_one").splitlines()[3])
+        taken: list[int] = []
+    """
+    function = vars(group_cpus).get(name) if isinstance(name, str) else None
+    if not inspect.isfunction(function):
+        raise RequestError(f"name {brief(name)}: expected a function of {group_cpus.__name__}")
+    lines = inspect.getsource(function).splitlines()
+    (definition,) = ast.parse("\n".join(lines)).body
+    assert isinstance(definition, ast.FunctionDef)
+    if ast.get_docstring(definition) is not None:
+        docstring = definition.body[0]
+        del lines[docstring.lineno - 1 : docstring.end_lineno]
+    return Source("\n".join(lines))
 
 
 def small() -> Topology:

@@ -194,11 +194,11 @@ def layout(topology: Topology, cpus: Sequence[int]) -> Layout:
     Layout(clusters=[1, 4], cores=[1, 2, 2], in_order=[3, 4, 5, 6, 7])
     """
     core_of = topology.core_ids.__getitem__
-    clusters = topology.clusters_in(cpus) or []
+    clusters = topology.clusters_in(cpus) or ()
     widest = max(map(len, split(cpus, core_of)))
     if max(map(len, clusters), default=0) < widest:
-        clusters = []
-    whole = clusters or [tuple(cpus)]
+        clusters = ()
+    whole = clusters or (tuple(cpus),)
     cores = [core for members in whole for core in split(members, core_of)]
     return Layout(
         list(map(len, clusters)), list(map(len, cores)), [cpu for core in cores for cpu in core]
