@@ -21,7 +21,8 @@ MATHS = re.compile(r"\$\$|\\\(|\\\[|\\begin\{")
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     site = tmp_path_factory.mktemp("site") / "_site"
-    build(site)
+    # What explorers need takes minutes to compute: tests/test_living.py looks at one.
+    build(site, packing=lambda found: {})
     return site
 
 
@@ -141,6 +142,37 @@ def test_headings_with_marks_can_be_linked_to(tmp_path):
     small_notebook(tmp_path / "notebooks", "# Small\n\n## Is it 15 % faster?\n\n## A `b` & c")
     build(tmp_path / "site", tmp_path / "notebooks")
     assert check(tmp_path / "site") == []
+
+
+@pytest.mark.parametrize("name", ["index.html", "letter.txt", "style.css"])
+def test_no_folder_without_our_marker_is_emptied(tmp_path, name):
+    small_notebook(tmp_path / "notebooks", "# Small")
+    mine = tmp_path / "mine"
+    (mine / "important").mkdir(parents=True)
+    (mine / name).write_text("precious", encoding="utf-8")
+    with pytest.raises(SiteError, match=r"no \.groupcpus-site.*nothing was changed"):
+        build(mine, tmp_path / "notebooks")
+    assert (mine / name).read_text(encoding="utf-8") == "precious"
+    assert (mine / "important").is_dir()
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("precious", encoding="utf-8")
+    link.symlink_to(mine)
+    for other in (file, link):
+        with pytest.raises(SiteError, match="nothing was changed"):
+            build(other, tmp_path / "notebooks")
+    ours = tmp_path / "ours"
+    for _ in range(2):
+        build(ours, tmp_path / "notebooks")
+    assert (ours / "00-small.html").is_file()
+
+
+def test_a_page_lists_its_parts_and_offers_its_notebook(tmp_path):
+    small_notebook(tmp_path / "notebooks", "# Small\n\n## A part\n\n### Another")
+    build(tmp_path / "site", tmp_path / "notebooks")
+    linked = addresses(tmp_path / "site" / "00-small.html").linked
+    assert {"#A-part", "#Another", "notebooks/00-small.ipynb"} <= set(linked)
+    kept = tmp_path / "site" / "notebooks" / "00-small.ipynb"
+    assert read(kept).cells[0].source.startswith("# Small")
 
 
 def test_a_folder_of_somebody_else_is_not_replaced(tmp_path):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LITE = ROOT / "lite"
+MARKER = ".groupcpus-lite"  # in every folder that may be replaced
 # All of them pure Python; what they need beyond is in Pyodide's own kernel.
 PACKAGES = ("anywidget", "comm", "ipywidgets", "networkx", "psygnal")
 
@@ -71,8 +72,12 @@ def pip(*arguments: str | Path) -> None:
 
 def build(output: Path) -> None:
     """Build the folder, in place of one that was built before."""
-    if output.exists() and not (output / "jupyter-lite.json").is_file():
-        raise SystemExit(f"{output} is not a lab of ours: remove it first")
+    filled = output.exists() and not (output.is_dir() and not any(output.iterdir()))
+    if filled and not (output / MARKER).is_file():
+        raise SystemExit(
+            f"{output} is not a lab of ours, as it has no {MARKER}: remove it first, or name "
+            "another folder; nothing was changed"
+        )
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "lite"
         shutil.copytree(LITE, copy)
@@ -88,6 +93,7 @@ def build(output: Path) -> None:
         )
         shutil.rmtree(output, ignore_errors=True)
         shutil.move(Path(folder) / "built", output)
+        (output / MARKER).write_text("This folder is replaced by each build.\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

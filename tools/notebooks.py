@@ -30,11 +30,9 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from PIL import Image
 
-from groupcpus.panels.saving import PANEL
-
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 TIMEOUT = 120  # seconds a cell may take
-WIDGET_VIEWS = ("application/vnd.jupyter.widget-view+json", PANEL)
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KEPT_CELL_METADATA = ("tags", "jupyter")
 BLANK = ", blank"
 PNG_NOTES = (b"tEXt", b"zTXt", b"iTXt", b"tIME", b"eXIf")
@@ -127,7 +125,7 @@ def strip(notebook: NotebookNode) -> NotebookNode:
             if "text" in output:
                 output.text = strip_text(output.text, styler_ids)
             for mime, value in list(output.get("data", {}).items()):
-                if mime in WIDGET_VIEWS:
+                if mime == WIDGET_VIEW:
                     del output.data[mime]  # without a kernel it hides the picture beside it
                 elif mime == "image/png":
                     output.data[mime] = strip_png(value)

@@ -4,7 +4,8 @@
     python -m tools.website [--output _site]
 
 The pages load nothing from anywhere else: no scripts, fonts or styles but their own. So they can be
-opened as files, put on any web server, or sent as an archive.
+opened as files, put on any web server, or sent as an archive.  Explorers live in them without a
+kernel: the states behind their controls are computed here and packed into the page.
 """
 
 import argparse
@@ -16,11 +17,13 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from string import Template
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from nbconvert.filters import markdown2html, strip_ansi
@@ -30,11 +33,16 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from tools.notebooks import NOTEBOOKS, all_notebooks, read, title
+from groupcpus.panels import explorer
+from groupcpus.panels.live import SCRIPT
+from groupcpus.panels.saving import PANEL
+from tools.notebooks import NOTEBOOKS, all_notebooks, dumps, read, title
+from tools.packing import pack
 
 PAGES = Path(__file__).resolve().parent / "pages"
 SITE = Path(__file__).resolve().parents[1] / "_site"
 CODE_STYLES = {"light": "friendly", "dark": "github-dark"}
+MARKER = ".groupcpus-site"  # in every folder that may be replaced
 THUMBNAIL = (640, 352)  # pixels at most: twice the size at which the index shows it
 # Attributes that make a browser fetch something; <a href> waits for a click.
 FETCHED = {"src", "srcset", "poster", "data", "background", "xlink:href", "action", "formaction"}
@@ -55,6 +63,8 @@ class Page:
     body: str = ""
     pictures: list[str] = field(default_factory=list)  # addresses, in their order
     sections: list[tuple[str, str, str]] = field(default_factory=list)  # address, title, text
+    packed: Mapping[str, Any] = field(default_factory=dict)  # what explorers need, by state
+    explorers: int = 0
 
     @property
     def address(self) -> str:
@@ -79,12 +89,27 @@ def render(page: Page, site: Path) -> None:
         elif cell.cell_type == "code":
             if cell.source.strip():
                 formatter: HtmlFormatter[str] = HtmlFormatter(cssclass="code")
-                parts.append(highlight(cell.source, PythonLexer(), formatter))
+                code = highlight(cell.source, PythonLexer(), formatter)
+                parts.append(f'<details class="fold" open><summary>code</summary>{code}</details>')
             parts += [
                 f'<div class="output">{render_output(output, page, place, site)}</div>'
                 for output in cell.outputs
             ]
-    page.body = "\n".join(parts)
+    page.body = "\n".join([contents(page), *parts])
+
+
+def contents(page: Page) -> str:
+    """Render the list of a page's sections, and the link to its notebook."""
+    rows = [
+        f'<li><a href="{address[len(page.address) :]}">{html.escape(name)}</a></li>'
+        for address, name, _ in page.sections
+        if "#" in address and name != page.title
+    ]
+    there = f'<a href="notebooks/{page.path.name}" download>Download this notebook</a>'
+    listed = f"<ul>{''.join(rows)}</ul>" if rows else ""
+    return (
+        f'<details class="contents"><summary>On this page</summary>{listed}<p>{there}</p></details>'
+    )
 
 
 def render_output(output: NotebookNode, page: Page, place: str, site: Path) -> str:
@@ -105,10 +130,57 @@ def render_output(output: NotebookNode, page: Page, place: str, site: Path) -> s
             panel = bool(text) and not text.startswith("<")
             alt = text.partition("\n")[0] if panel else f"Picture: {place}"
             picture = f'<img src="{address}" alt="{html.escape(alt)}"{size(content)}>'
-            return how_to_run(page) + picture + preformatted(text) if panel else picture
+            if not panel:
+                return picture
+            live = page.packed.get(data.get(PANEL, {}).get("state", ""))
+            if live is None:
+                return how_to_run(page) + picture + preformatted(text)
+            return living(page, live, picture + preformatted(text))
     if "text/html" in data:
         return relink(data["text/html"])
     return preformatted(text)
+
+
+def living(page: Page, live: Mapping[str, Any], stored: str) -> str:
+    """Render an explorer that a script brings to life; without one the stored picture stays."""
+    page.explorers += 1
+    how = f"make lab, and open notebooks/{page.path.name}"
+    data = json.dumps({**live, "how": how}, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        f'<div class="explorer" id="explorer-{page.explorers}">{stored}'
+        f'<script type="application/json">{data}</script></div>'
+    )
+
+
+def living_script() -> str:
+    """Return the script of living pages: one file that works from ``file://``, so no module."""
+    parts = [SCRIPT.read_text("utf-8"), (PAGES / "explorer.js").read_text("utf-8")]
+    parts = [re.sub(r"^export default .*$", "", part, flags=re.MULTILINE) for part in parts]
+    plain_script = "\n".join(re.sub(r"^export ", "", part, flags=re.MULTILINE) for part in parts)
+    return f'(() => {{\n"use strict";\n{plain_script}\n}})();\n'
+
+
+def states(notebook: NotebookNode) -> Iterator[str]:
+    """Yield the states of the explorers that a notebook stores."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if state := output.get("data", {}).get(PANEL, {}).get("state"):
+                yield state
+
+
+def packed_state(state: str) -> dict[str, Any] | None:
+    """Compute what a page needs for an explorer that starts in a state."""
+    panel = explorer(state)
+    try:
+        return pack(panel)
+    finally:
+        panel.close()
+
+
+def pack_all(found: Sequence[str]) -> dict[str, Any]:
+    """Pack all states, a process each: the engine runs some thousand times for one."""
+    with ProcessPoolExecutor() as pool:
+        return dict(zip(found, pool.map(packed_state, found), strict=True))
 
 
 def how_to_run(page: Page) -> str:
@@ -216,23 +288,37 @@ def style() -> str:
     return f"{ours}\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
 
 
-def build(site: Path, folder: Path = NOTEBOOKS) -> list[Path]:
+def build(
+    site: Path,
+    folder: Path = NOTEBOOKS,
+    packing: Callable[[Sequence[str]], Mapping[str, Any]] = pack_all,
+) -> list[Path]:
     """Build the site of a folder of notebooks; return its pages.
+
+    Parameters
+    ----------
+    site : Path
+        Its folder; one that was built before is replaced, no other.
+    folder : Path
+        Where the notebooks are.
+    packing : callable
+        What computes the states of explorers.
 
     Raises
     ------
     SiteError
         If a page would load something from elsewhere, or links to what is not there.
     """
-    if site.exists():
-        if not (site / "index.html").is_file() and any(site.iterdir()):
-            raise SiteError(f"{site} is not a site of ours: remove it first")
-        shutil.rmtree(site)
-    (site / "pictures").mkdir(parents=True)
+    make_room(site)
     notebooks = {path: read(path) for path in all_notebooks(folder)}
-    pages = [Page(path, title(path, notebook), notebook) for path, notebook in notebooks.items()]
+    packed = packing([state for notebook in notebooks.values() for state in states(notebook)])
+    pages = [
+        Page(path, title(path, notebook), notebook, packed=packed)
+        for path, notebook in notebooks.items()
+    ]
     for page in pages:
         render(page, site)
+        (site / "notebooks" / page.path.name).write_text(dumps(page.notebook), encoding="utf-8")
 
     template = Template((PAGES / "page.html").read_text(encoding="utf-8"))
 
@@ -243,17 +329,43 @@ def build(site: Path, folder: Path = NOTEBOOKS) -> list[Path]:
 
     found = [entry for page in pages for entry in page.sections]
     search = (PAGES / "search.js").read_text(encoding="utf-8")
+    titles = {page.address: page.title for page in pages}
     (site / "search.js").write_text(
-        f"const SECTIONS = {json.dumps(found)};\n{search}", encoding="utf-8"
+        f"const SECTIONS = {json.dumps(found)};\nconst TITLES = {json.dumps(titles)};\n{search}",
+        encoding="utf-8",
     )
+    (site / "explorer.js").write_text(living_script(), encoding="utf-8")
     (site / "style.css").write_text(style(), encoding="utf-8")
     script = '<script src="search.js"></script>'
     written = [write("index.html", "groupcpus", links(pages, None), index(pages, site), script)]
     for number, page in enumerate(pages):
-        written.append(write(page.address, page.title, links(pages, number), page.body))
+        script = '<script src="explorer.js"></script>' if page.explorers else ""
+        written.append(write(page.address, page.title, links(pages, number), page.body, script))
     if problems := check(site):
         raise SiteError("\n".join(problems))
     return written
+
+
+def make_room(site: Path) -> None:
+    """Empty the folder of a site that was built before, and mark it as ours again.
+
+    Raises
+    ------
+    SiteError
+        If there is anything in it and no marker: whoever put it there may want to keep it.
+    """
+    if site.exists() or site.is_symlink():
+        if not site.is_dir() or site.is_symlink():
+            raise SiteError(f"{site} is no folder; nothing was changed")
+        if any(site.iterdir()) and not (site / MARKER).is_file():
+            raise SiteError(
+                f"{site} is not a site of ours, as it has no {MARKER}: remove it first, or name "
+                "another folder; nothing was changed"
+            )
+        shutil.rmtree(site)
+    for name in ("pictures", "notebooks"):
+        (site / name).mkdir(parents=True)
+    (site / MARKER).write_text("This folder is replaced by each build.\n", encoding="utf-8")
 
 
 # --- checking
@@ -311,6 +423,8 @@ def check(site: Path) -> list[str]:
         for address in page.linked:
             parts = urlsplit(address)
             if parts.scheme in {"http", "https"}:
+                continue
+            if parts.path.startswith("notebooks/") and (site / parts.path).is_file():
                 continue
             target = pages.get(parts.path or name)
             # As browsers do: the fragment as it stands, else decoded.

@@ -115,6 +115,11 @@ class Panel(widgets.VBox):
         """Show `error`, or that there is none any more."""
 
     @property
+    def kept(self) -> dict[str, str]:
+        """What a stored notebook keeps, so that a page can bring the panel to life."""
+        return {}
+
+    @property
     def picture(self) -> bytes:
         """What is shown, as a PNG that is drawn when it is asked for; empty without matplotlib."""
         if self._picture is None and self._draw is not None:
@@ -200,7 +205,7 @@ class Panel(widgets.VBox):
         """Offer the live panel, and its picture and text to viewers that know no widgets."""
         bundle = dict(super()._repr_mimebundle_(**kwargs) or {})
         bundle["text/plain"] = self.text
-        bundle[PANEL] = {}
+        bundle[PANEL] = self.kept
         if self.picture:
             bundle["image/png"] = base64.b64encode(self.picture).decode("ascii")
         return bundle

@@ -204,6 +204,11 @@ class Explorer(Panel):
             value["document"] = format_machine(self._given)
         return format_state({name: value[name] for name in FIELDS if name in value})
 
+    @property
+    def kept(self) -> dict[str, str]:
+        """The state, for pages without a kernel."""
+        return {"state": self.state}
+
     def reset(self) -> None:
         """Set every control to what the machine has."""
         with self.hold():

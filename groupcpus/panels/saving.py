@@ -30,7 +30,8 @@ def leave_pictures(model: dict[str, Any], **_: Any) -> None:
     >>> cell = {"outputs": [{"output_type": "display_data", "metadata": {}, "data": data}]}
     >>> leave_pictures({"type": "notebook", "content": {"cells": [cell]}})
     >>> [list(output["data"]) for output in cell["outputs"]]
-    [['image/png', 'text/plain'], ['text/markdown', 'text/plain']]
+    [['image/png', 'text/plain', 'application/vnd.groupcpus.panel+json'],
+     ['text/markdown', 'text/plain']]
     """
     if model.get("type") != "notebook" or not isinstance(model.get("content"), dict):
         return
@@ -39,8 +40,7 @@ def leave_pictures(model: dict[str, Any], **_: Any) -> None:
         for output in cell.get("outputs", []):
             kept.append(output)
             data = output.get("data", {})
-            if data.pop(PANEL, None) is not None and "image/png" in data:
-                del data[_VIEW]
+            if PANEL in data and "image/png" in data and data.pop(_VIEW, None):
                 hint = {"text/markdown": HINT, "text/plain": HINT.strip("*")}
                 kept.append({"output_type": "display_data", "metadata": {}, "data": hint})
         if "outputs" in cell:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Looks for words in SECTIONS, which the page defines: [address, title, text] each.
+// Looks for words in SECTIONS, which the site's build puts before this: [address, title, text]
+// each, and TITLES, by page.
 "use strict";
 
 const box = document.getElementById("search");
@@ -21,7 +22,8 @@ function look() {
         ...hits.slice(0, 30).map(([address, title, text]) => {
             const [item, link, line] = ["li", "a", "p"].map((tag) => document.createElement(tag));
             link.href = address;
-            link.textContent = title;
+            const page = TITLES[address.split("#")[0]];
+            link.textContent = title === page ? title : `${page}: ${title}`;
             line.textContent = excerpt(text, words[0]);
             item.append(link, line);
             return item;
