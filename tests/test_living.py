@@ -5,6 +5,7 @@ import base64
 import json
 import re
 import zlib
+from contextlib import contextmanager
 from dataclasses import replace
 
 import nbformat
@@ -16,11 +17,15 @@ from groupcpus.machines.machine import Machine
 from groupcpus.panels.documents import live_machine, live_run
 from groupcpus.panels.live import SCRIPT
 from groupcpus.panels.saving import PANEL
+from groupcpus.pictures.stories import story
 from tests.browser import chromium, open_page
 from tools.packing import MAX_BYTES, Packer, guess, pack
 from tools.website import PAGES, build, states
 
-SETTINGS = {"probe": "admin-first", "spread_start": 0}
+SETTINGS = {"probe": "admin-first", "requests": "device-by-device", "spread_start": 0}
+
+
+CHIPS = ("x86", "its", "gicv3")
 
 
 def small(irqchip="x86", devices=None) -> Machine:
@@ -72,46 +77,67 @@ def test_too_large_a_machine_is_left_to_a_kernel():
     assert pack(panels.explorer(machine)) is None
 
 
-@pytest.fixture(scope="module")
-def scripts(tmp_path_factory):
+@contextmanager
+def scripts(folder):
     """Open a page that has the site's scripts as a module, and names what they export."""
     chromium()
     parts = [SCRIPT.read_text("utf-8"), (PAGES / "explorer.js").read_text("utf-8")]
     text = "\n".join(parts).replace("export default { render };", "")
     names = re.findall(r"^export (?:async )?(?:class|function) (\w+)", text, re.MULTILINE)
-    page_file = tmp_path_factory.mktemp("scripts") / "page.html"
     module = f"{text}\nObject.assign(globalThis, {{ {', '.join(names)} }}); globalThis.ready = 1;"
-    page_file.write_text(
+    file = folder / "page.html"
+    file.write_text(
         f'<!doctype html><meta charset="utf-8"><script type="module">{module}</script>', "utf-8"
     )
     with open_page() as (page, _):
-        page.goto(page_file.as_uri())
+        page.goto(file.as_uri())
         page.wait_for_function("globalThis.ready")
         yield page
 
 
+OPEN = "text => Packed.open(text).then(packed => { globalThis.it = packed; })"
+
+
 @pytest.mark.browser
 @pytest.mark.slow
-@pytest.mark.parametrize("irqchip", ["x86", "its", "gicv3"])
-def test_a_page_unpacks_exactly_what_the_engine_computed(scripts, irqchip):
+def test_a_page_unpacks_exactly_what_the_engine_computed(tmp_path):
     drives = (Device("nvme0", "nvme", 7, write_queues=2), Device("card0", "irqs", 3))
-    for machine in (small(irqchip), small(irqchip, drives)):
-        packed = packer(machine)
-        text = base64.b64encode(packed.pack()).decode()
-        scripts.evaluate(
-            "text => Packed.open(text).then(packed => { globalThis.it = packed; })", text
-        )
-        for revision in packed.revisions:
-            for devices in range(1, packed.devices + 1):
-                for queues in range(1, packed.queues + 1):
-                    run = live_run(packed.run(revision, devices, queues), "x")
-                    wanted = [revision, devices, queues, "x"]
-                    assert scripts.evaluate("wanted => it.run(...wanted)", wanted) == run
-        assert scripts.evaluate("it.machine") == {
-            **json.loads(json.dumps(live_machine(machine.topology))),
-            "name": "small",
-            "epoch": 0,
-        }
+    machines = [small(irqchip, devices) for irqchip in CHIPS for devices in (None, drives)]
+    with scripts(tmp_path) as page:
+        for machine in machines:
+            packed = packer(machine)
+            page.evaluate(OPEN, base64.b64encode(packed.pack()).decode())
+            for revision in packed.revisions:
+                for devices in range(1, packed.devices + 1):
+                    for queues in range(1, packed.queues + 1):
+                        run = live_run(packed.run(revision, devices, queues), "x")
+                        wanted = [revision, devices, queues, "x"]
+                        assert page.evaluate("wanted => it.run(...wanted)", wanted) == run
+            document = json.loads(json.dumps(live_machine(machine.topology)))
+            assert page.evaluate("it.machine") == {**document, "name": "small", "epoch": 0}
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_page_and_picture_tell_the_same_story(tmp_path):
+    runs = [
+        simulate(name, revision=revision, spread_start=start)
+        for name in ("L96as_v4", "D16plds_v6", "overflow_4cpu", "xeon_e_40cpu", "mana_8cpu")
+        for revision in ("numa", "cluster", "rotate-v2")
+        for start in (0, 2**32 - 1)
+    ]
+    told = set()
+    with scripts(tmp_path) as page:
+        for run in runs:
+            documents = [live_machine(run.machine.topology), live_run(run)]
+            for show in ("IRQs", "submitters"):
+                words = page.evaluate(
+                    "([machine, run, show]) => story(run, figures(machine, run, show))",
+                    [*documents, show],
+                )
+                assert words == story(run, show)
+                told.add(words.translate(str.maketrans("", "", "0123456789")))
+    assert len(told) > 5
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +198,7 @@ def test_sliders_live_in_a_page_and_its_address_keeps_what_is_shown(page_of_one)
         assert f"with {most} IRQ" in shown
         assert f"{len(cpus)} CPU" in shown
         assert page.url.endswith(
-            "#explorer-1?devices=4&queues=6&before=cluster&after=rotate-next&picture=map&follow=cpu3"
+            "#explorer-1?devices=4&queues=6&before=cluster&after=rotate-next&picture=map&show=IRQs&follow=cpu3"
         )
 
         # Whoever gets the link sees the same.

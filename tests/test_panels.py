@@ -38,6 +38,7 @@ def test_it_starts_with_the_machine_as_its_file_has_it(panel):
         ("after", "rotate-next"),
         ("irqchip", "gicv3"),
         ("probe", "interleaved"),
+        ("requests", "random-2"),
         ("spread_start", 2**32 - 3),
     ],
 )
@@ -47,7 +48,8 @@ def test_every_control_changes_what_is_shown(panel, control, value):
     assert panel.error == ""
     assert panel.text != text
     assert panel.picture != picture
-    assert panel.view.state["text"] == panel.text
+    assert panel.view.words["text"] == panel.text
+    assert panel.view.words["key"] == panel.view.state["key"]
 
 
 def test_what_is_shown_is_what_the_engine_says(panel):

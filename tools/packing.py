@@ -14,6 +14,7 @@ import struct
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from groupcpus.engine.cpuset import CpuSet
@@ -21,7 +22,7 @@ from groupcpus.engine.revisions import REVISIONS
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import Run, simulate
 from groupcpus.panels.controls import main_devices, most_queues, revision_options
-from groupcpus.panels.documents import by_device, live_machine
+from groupcpus.panels.documents import by_device, live_machine, live_run
 from groupcpus.panels.explore import Explorer
 
 __all__ = ["MAX_BYTES", "Packer", "guess", "pack"]
@@ -75,7 +76,7 @@ class Packer:
     machine : Machine
         What is explored.
     settings : dict
-        What stays: ``irqchip``, ``probe`` and ``spread_start``.
+        What stays: ``irqchip``, ``probe``, ``requests`` and ``spread_start``.
     revisions : sequence of str
         Which revisions.
     devices : int
@@ -96,21 +97,55 @@ class Packer:
         self.names: dict[str, int] = {}
         self.ids, self.bounds = array("H"), array("H")
         self.wrong: list[int] = []
+        self.mapped = True
+        self.lost: dict[int, dict[str, int]] = {}
+        self.added = 0
 
     def run(self, revision: str, devices: int, queues: int) -> Run:
         """Return what is packed for some settings."""
-        machine = self.machine
-        if (devices, queues) != main_devices(machine):
-            asked = None if queues == main_devices(machine)[1] else queues
-            machine = machine.with_devices(devices, asked)
+        machine = self.with_devices(devices, queues)
         return simulate(machine, revision=revision, **self.settings)
+
+    def with_devices(self, devices: int, queues: int) -> Machine:
+        """Return the machine as an explorer with these settings has it."""
+        if (devices, queues) == main_devices(self.machine):
+            return self.machine
+        asked = None if queues == main_devices(self.machine)[1] else queues
+        return self.machine.with_devices(devices, asked)
+
+    def runs(self, revision: str, queues: int) -> list[Run]:
+        """Return the runs of one device, two, and so on.
+
+        Where the runs of one device, and of one fewer than most, are how the longest run begins,
+        so are those between: offsets that do not depend on how many devices there are.
+        """
+        most = self.devices
+        longest = self.run(revision, most, queues)
+        found = [self.shortened(longest, devices, queues) for devices in range(1, most)]
+        for devices in {1, most - 1} - {0}:
+            run = self.run(revision, devices, queues)
+            if live_run(run) != live_run(found[devices - 1]):
+                found = [self.run(revision, devices, queues) for devices in range(1, most)]
+                break
+        return [*found, longest]
+
+    def shortened(self, run: Run, devices: int, queues: int) -> Run:
+        """Return what a run would be if its last devices were not there."""
+        machine = self.with_devices(devices, queues)
+        names = {device.name for device in machine.devices}
+        return replace(
+            run,
+            machine=machine,
+            calls=tuple(call for call in run.calls if call.device in names),
+            interrupts=tuple(irq for irq in run.interrupts if irq.device in names),
+        )
 
     def pack(self) -> bytes:
         """Return all states, compressed."""
         for revision in self.revisions:
             for queues in range(1, self.queues + 1):
-                for devices in range(1, self.devices + 1):
-                    self._add(self.run(revision, devices, queues))
+                for run in self.runs(revision, queues):
+                    self._add(run)
         header = {
             "machine": {**self.document, "name": self.machine.name, "epoch": 0},
             "revisions": self.revisions,
@@ -122,6 +157,8 @@ class Packer:
             "raw": self.raw,
             "wrong": len(self.wrong),
             "irqchip": self.settings["irqchip"],
+            "mapped": self.mapped,
+            "lost": self.lost,
         }
         text = json.dumps(header, separators=(",", ":")).encode()
         wrong = array("I", self.wrong)
@@ -140,12 +177,18 @@ class Packer:
             self.ids.append(self._list([irq.affinity for irq in irqs]))
             masks += [[self.position[cpu] for cpu in irq.affinity] for irq in irqs]
             cpus += [-1 if irq.effective is None else self.position[irq.effective] for irq in irqs]
+        self.mapped = self.mapped and all(
+            irq.submitters == len(irq.affinity) for irq in run.interrupts
+        )
         guessed = guess(masks, self.document["online"], self.last)
         wrong = [
             (at, cpu)
             for at, (cpu, mine) in enumerate(zip(cpus, guessed, strict=True))
             if cpu != mine
         ]
+        if run.lost:
+            self.lost[self.added] = dict(run.lost)
+        self.added += 1
         self.ids.append(len(wrong))
         for at, cpu in wrong:
             self.wrong += (at, cpu + 1)
@@ -203,7 +246,7 @@ def pack(explorer: Explorer, most: int = _MAX_DEVICES) -> dict[str, Any] | None:
     count, _ = main_devices(machine)
     if not count or len(machine.topology.possible) >= _NO_GROUP or most_queues(machine) > 128:
         return None
-    settings = {name: value[name] for name in ("irqchip", "probe", "spread_start")}
+    settings = {name: value[name] for name in ("irqchip", "probe", "requests", "spread_start")}
     names = [name for name in REVISIONS if REVISIONS[name].kernel]
     for devices in (max(count, min(most, 2 * count)), count):
         for leave in range(3):

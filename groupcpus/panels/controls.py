@@ -29,8 +29,11 @@ __all__ = ["COLUMNS", "NumberField", "Panel", "chosen_runs", "main_devices", "ru
 
 MAX_DEVICES = 24
 UINT_MAX = 0xFFFFFFFF
+# Real boots mix irregularly: some orders to compare, each the same every time.
+REQUESTS = ("device-by-device", "lockstep", "random-1", "random-2", "random-3", "random-4")
 # The controls of two runs, column by column.
-COLUMNS = [["devices", "queues", "spread_start"], ["before", "after"], ["irqchip", "probe"]]
+COLUMNS = [["devices", "queues", "spread_start"], ["before", "after"]]
+COLUMNS += [["irqchip", "probe", "requests"]]
 
 
 class NumberField(widgets.IntText):
@@ -315,6 +318,12 @@ def run_controls(machine: Machine) -> dict[str, Any]:
         "probe": choice(
             "probe", list(PROBE_ORDERS), "admin-first", "in which order drivers call the function"
         ),
+        "requests": choice(
+            "requests",
+            list(REQUESTS),
+            REQUESTS[0],
+            "in which order disks that probe in parallel request their interrupts",
+        ),
     }
 
 
@@ -342,6 +351,7 @@ def chosen_runs(machine: Machine, value: Mapping[str, Any]) -> tuple[Run, Run]:
             revision=value[side],
             irqchip=value["irqchip"],
             probe=value["probe"],
+            requests=value["requests"],
             spread_start=value["spread_start"],
         )
         for side in ("before", "after")

@@ -115,10 +115,10 @@ def live_run(run: Run, when: str = "") -> dict[str, Any]:
         "cpu": cpu,
         "mask": mask,
         "masks": [str(cpus) for cpus in masks],
+        "submitters": [run.submitters[at] for at in position],
     }
-    submitters = getattr(run, "submitters", None)
-    if submitters:
-        document["submitters"] = [submitters[at] for at in position]
+    if run.lost:
+        document["lost"] = dict(run.lost)
     return document
 
 

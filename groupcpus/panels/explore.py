@@ -41,7 +41,9 @@ PICTURES = ("bars", "map", "matrix", "distribution", "sharing", "all")
 CUSTOM = "custom"
 CUSTOM_CONTROLS = ("nodes", "cpus", "threads", "cluster")
 # What the state of a run consists of, besides the machine: the page makes keys of these.
-RUN_CONTROLS = ("devices", "queues", "spread_start", "before", "after", "irqchip", "probe")
+RUN_CONTROLS = (
+    *("devices", "queues", "spread_start", "before", "after", "irqchip", "probe", "requests"),
+)
 _MAX_DOCUMENT = 200_000
 # States that are kept: the range of two sliders.
 _MAX_STATES = 300
@@ -54,8 +56,9 @@ class Explorer(Panel):
     then ``topology``, a synthetic line or a topology document, or ``nodes``, ``cpus``, ``threads``
     and ``cluster`` count), ``topology`` (which takes all else that `load_machine` does, too),
     ``file``, ``devices``, ``queues``, ``before``, ``after``, ``irqchip``, ``probe``,
-    ``spread_start``, ``picture``, ``show``, ``preset`` (a claim to look at) and ``state`` (all of
-    this as a line; paste one to go back).  Its text says what is shown as a mail would.
+    ``requests``, ``spread_start``, ``picture``, ``show``, ``preset`` (a claim to look at) and
+    ``state`` (all of this as a line; paste one to go back).  Its text says what is shown as a mail
+    would.
 
     Parameters
     ----------
@@ -125,17 +128,13 @@ class Explorer(Panel):
         return "|".join(map(str, parts))
 
     def _state_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state for the page: two runs and their text, or why there are none."""
+        """Return a state for the page: two runs, or why there are none."""
         key = self._key(values)
         try:
             runs = self._runs_of(values)
         except GroupCpusError as error:
             return {"key": key, "error": str(error)}
-        return {
-            "key": key,
-            "runs": [live_run(runs[0], "before"), live_run(runs[1], "after")],
-            "text": mail_text(*runs),
-        }
+        return {"key": key, "runs": [live_run(runs[0], "before"), live_run(runs[1], "after")]}
 
     def shown(self) -> tuple[Callable[[], bytes], str]:
         """Show the two runs in the live view."""
@@ -145,11 +144,14 @@ class Explorer(Panel):
         runs = self._runs_of(values)
         state = self._state_of(values)
         self.view.state = state
+        # The text takes longer than the picture, which is on its way.
+        text = mail_text(*runs)
+        self.view.words = {"key": state["key"], "text": text}
         self._exports.value = ""
         self._leave_preset()
         self.controls["state"].value = self.state
         picture, show = self.controls["picture"].value, self.controls["show"].value
-        return partial(_png, runs, picture, show), state["text"]
+        return partial(_png, runs, picture, show), text
 
     def _leave_preset(self) -> None:
         """Empty the menu of presets when what one promised is not shown any more."""
@@ -409,7 +411,8 @@ class Explorer(Panel):
             self.controls["machine"].value = name
             self._take_machine()
         # What a state leaves out is as it is at first.
-        defaults = {"spread_start": 0, "probe": "admin-first", "picture": "bars", "show": "IRQs"}
+        defaults = {"spread_start": 0, "probe": "admin-first", "requests": controls.REQUESTS[0]}
+        defaults |= {"picture": PICTURES[0], "show": "IRQs"}
         for key, value in (defaults | values).items():
             self.controls[key].value = value
 

@@ -4,7 +4,7 @@
 //
 // A machine is {name, cpus, nodes, clusters, cores, online, map?}: its CPUs node by node, and for
 // each its cluster and core (named by their lowest CPU; -1: none is known).  A run is {when,
-// revision, irqchip, best, mostUsed, devices, cpu, mask, masks, submitters?}: for each interrupt the
+// revision, irqchip, best, mostUsed, devices, cpu, mask, masks, submitters?, lost?}: for each interrupt the
 // position of its CPU in machine.cpus (-1: shut down) and the number of its mask.
 // groupcpus/panels/documents.py makes
 // both.  Nothing here computes a mask or picks a CPU.
@@ -135,11 +135,13 @@ export function label(run, starts, at) {
 /** Say what is worth knowing about a run; groupcpus/pictures/stories.py has the same in Python. */
 export function story(run, found) {
   const { greatest, used, online, empty } = found;
-  if (found.submitters) return `a CPU completes the I/O of at most ${counted(found.top, "submitter")}`;
+  if (found.submitters) return `no CPU completes the I/O of more than ${counted(found.top, "submitter")}`;
   if (empty) {
     const name = label(run, found.starts, found.first);
     return empty === 1 ? `${name} has no CPU: its mask is empty` : `${name} and ${empty - 1} more have no CPU: empty masks`;
   }
+  const lost = Object.entries(run.lost ?? {}).filter(([, queues]) => queues);
+  if (lost.length) return `${lost[0][0]} does without ${counted(lost[0][1], "queue")}: a mask is empty`;
   if (!greatest) return "no interrupts";
   const most = online.filter((count) => count === greatest).length;
   const below = Math.max(0, ...online.filter((count) => count < greatest));
@@ -785,7 +787,10 @@ async function render({ model, el }) {
   // A moved slider is answered from what was fetched; else the kernel's state comes soon.
   const show = (state) => {
     if (!state) return;
-    view.setState({ ...state, picture: chosen("picture"), show: chosen("show") });
+    const words = model.get("words");
+    // The text of a state follows it; until then the old one would be wrong.
+    const text = words.key === state.key ? words.text : undefined;
+    view.setState({ ...state, text, picture: chosen("picture"), show: chosen("show") });
     view.root.dataset.shown = drawn = state.key;
   };
   const local = () => { if (model.get("machine").epoch !== undefined) show(states.get(key())); };
@@ -818,6 +823,7 @@ async function render({ model, el }) {
   const hear = (target, event, call) => { target.on(event, call); heard.push([target, event, call]); };
   hear(model, "change:machine", take);
   hear(model, "change:state", keep);
+  hear(model, "change:words", () => { if (model.get("words").key === drawn) put(view.words, model.get("words").text); });
   for (const name of model.get("keyed")) hear(inputs[name], inputs[name].get("index") === undefined ? "change:value" : "change:index", () => { local(); fetch(name); });
   for (const name of ["picture", "show"]) if (inputs[name]) hear(inputs[name], "change:index", () => show(states.get(drawn)));
   // Whoever comes near is about to move something.

@@ -38,6 +38,7 @@ class LiveView(anywidget.AnyWidget):
     keyed: traitlets.List[str] = traitlets.List().tag(sync=True)
     machine = traitlets.Dict().tag(sync=True)
     state = traitlets.Dict().tag(sync=True)
+    words = traitlets.Dict().tag(sync=True)
     deal = traitlets.Dict().tag(sync=True)
 
     def __init__(

@@ -34,6 +34,7 @@ FIELDS = (
     "after",
     "irqchip",
     "probe",
+    "requests",
     "spread_start",
     "picture",
     "show",

@@ -78,7 +78,9 @@ export class Packed {
     }
     const cpu = guess(masks, this.machine.online, header.last);
     for (let i = this.errors[state], end = i + 2 * this.ids[at]; i < end; i += 2) cpu[this.wrong[i]] = this.wrong[i + 1] - 1;
-    return { when, revision, irqchip: header.irqchip, best: this.bounds[2 * state], mostUsed: this.bounds[2 * state + 1], devices: found, cpu, mask, masks: [...texts.keys()] };
+    const submitters = new Array(this.machine.cpus.length).fill(0);
+    cpu.forEach((one, irq) => { if (one >= 0) submitters[one] += masks[irq].length; });
+    return { when, revision, irqchip: header.irqchip, best: this.bounds[2 * state], mostUsed: this.bounds[2 * state + 1], devices: found, cpu, mask, masks: [...texts.keys()], ...(header.mapped ? { submitters } : {}), ...(header.lost[state] ? { lost: header.lost[state] } : {}) };
   }
 }
 
@@ -108,6 +110,7 @@ export async function mount(place) {
   field("before", "select", {}, revisions);
   field("after", "select", {}, revisions);
   field("picture", "select", {}, SHOWN.map((name) => [name, name]));
+  field("show", "select", {}, ["IRQs", "submitters"].map((name) => [name, name]));
   const reset = html("button", { type: "button" }, row, "reset");
   place.replaceChildren(row);
   const rest = Object.entries(data.fixed).map(([name, value]) => `${name.replace("spread_start", "counter")} ${value}`).join(", ");
@@ -119,12 +122,13 @@ export async function mount(place) {
     for (const name of ["devices", "queues"]) { const whole = Number(set[name]); set[name] = Number.isInteger(whole) && whole >= 1 && whole <= header[name] ? whole : data.set[name]; }
     for (const name of ["before", "after"]) if (!header.revisions.includes(set[name])) set[name] = data.set[name];
     if (!SHOWN.includes(set.picture)) set.picture = "bars";
+    if (set.show !== "submitters") set.show = "IRQs";
   };
   function show() {
     valid();
     for (const [name, [input, output]] of Object.entries(fields)) { input.value = set[name]; if (output) output.textContent = set[name]; }
     const runs = ["before", "after"].map((side) => packed.run(set[side], set.devices, set.queues, side));
-    view.setState({ runs, picture: set.picture });
+    view.setState({ runs, picture: set.picture, show: set.show });
     view.root.dataset.shown = JSON.stringify(set);
   }
   function remember() {
