@@ -176,12 +176,12 @@ def live_deal(topology: Topology, steps: Sequence[Step]) -> dict[str, Any]:
     >>> live_deal(machine, steps)["steps"][4]["given"]
     [[0, '4-5']]
     """
-    from groupcpus.pictures import deal_state
+    from groupcpus.engine.progress import progress_of
 
     found: list[dict[str, Any]] = []
     before: list[CpuSet] = []
     for upto in range(1, len(steps) + 1):
-        state = deal_state(topology, steps[:upto])
+        state = progress_of(topology, steps[:upto])
         held = before + [CpuSet()] * (len(state.groups) - len(before))
         given = [
             [group, str(cpus - held[group])]

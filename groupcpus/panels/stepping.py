@@ -65,7 +65,7 @@ class Stepper(Panel):
 
     def shown(self) -> tuple[Callable[[], bytes], str]:
         """Show the groups so far."""
-        from groupcpus.pictures import deal_state
+        from groupcpus.engine.progress import progress_of
 
         value = {name: control.value for name, control in self.controls.items()}
         call = (value["queues"], value["revision"], value["spread_offset"])
@@ -76,7 +76,7 @@ class Stepper(Panel):
             self._limit(len(self._steps))
             self.view.deal = live_deal(self.topology, self._steps)
         upto = self.controls["step"].value
-        state = deal_state(self.topology, self._steps[:upto])
+        state = progress_of(self.topology, self._steps[:upto])
         groups = ", ".join(
             f"{group}: {cpus or '-'}" for group, cpus in enumerate(state.groups[:_MAX_LISTED])
         )
@@ -97,9 +97,9 @@ class Stepper(Panel):
 
 
 def _png(topology: Topology, steps: Sequence[Step], upto: int) -> bytes:
-    from groupcpus.pictures import deal_frame, to_png
+    from groupcpus.pictures import decision_frame, to_png
 
-    figure = deal_frame(topology, steps, upto).get_figure(root=True)
+    figure = decision_frame(topology, steps, upto).get_figure(root=True)
     assert figure is not None
     return to_png(figure)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from groupcpus.pictures.base import HOT, Picture, to_png, to_svg, written
-    from groupcpus.pictures.deals import DealPicture, DealState, deal_frame, deal_state, deal_strip
+    from groupcpus.pictures.decisions import DecisionPicture, decision_frame, decision_strip
     from groupcpus.pictures.layout import MAX_CIRCLES, Layout, nested_layout, topology_graph
     from groupcpus.pictures.lives import cpus_over_steps
     from groupcpus.pictures.loads import (
@@ -41,8 +41,7 @@ __all__ = [
     "HOT",
     "MAX_CIRCLES",
     "Comparison",
-    "DealPicture",
-    "DealState",
+    "DecisionPicture",
     "DistributionComparison",
     "Layout",
     "Map",
@@ -58,9 +57,8 @@ __all__ = [
     "compare_masks",
     "compare_sharing",
     "cpus_over_steps",
-    "deal_frame",
-    "deal_state",
-    "deal_strip",
+    "decision_frame",
+    "decision_strip",
     "disk_losses",
     "distribution",
     "effective_grid",
@@ -82,7 +80,7 @@ __all__ = [
 # Found when they are asked for: a layout is needed where matplotlib is not installed.
 _ROOMS = {
     "base": ("HOT", "Picture", "to_png", "to_svg", "written"),
-    "deals": ("DealPicture", "DealState", "deal_frame", "deal_state", "deal_strip"),
+    "decisions": ("DecisionPicture", "decision_frame", "decision_strip"),
     "layout": ("Layout", "MAX_CIRCLES", "nested_layout", "topology_graph"),
     "lives": ("cpus_over_steps",),
     "loads": (

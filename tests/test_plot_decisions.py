@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Frames of a deal add up to what the call returns."""
+"""The decisions of a call add up to what the call returns."""
 
 import pytest
 
 from groupcpus import Topology, pictures
 from groupcpus.engine.group_cpus import explain
+from groupcpus.engine.progress import progress_of
 
 ABSENT = {
     "nodes": {"0": "0-3,8-9", "1": "4-7,10-11"},
@@ -24,15 +25,15 @@ MACHINES = {
 def test_the_last_state_is_the_grouping(machine, numgrps, revision):
     topology = MACHINES[machine]
     grouping, steps = explain(topology, numgrps, revision=revision, spread_offset=3)
-    assert tuple(pictures.deal_state(topology, steps).groups) == grouping.masks
+    assert tuple(progress_of(topology, steps).groups) == grouping.masks
 
 
-def test_states_only_grow_and_each_deal_is_the_focus():
+def test_states_only_grow_and_each_assignment_is_the_focus():
     topology = MACHINES["absent CPUs"]
     _, steps = explain(topology, 5, revision="rotate-v2", spread_offset=1)
-    before = pictures.deal_state(topology, steps[:1])
+    before = progress_of(topology, steps[:1])
     for upto in range(2, len(steps) + 1):
-        state = pictures.deal_state(topology, steps[:upto])
+        state = progress_of(topology, steps[:upto])
         assert all(old <= new for old, new in zip(before.groups, state.groups, strict=True))
         new = {cpu for at, cpus in enumerate(state.groups) for cpu in cpus - before.groups[at]}
         assert new in (set(), set(state.focus))
@@ -42,18 +43,18 @@ def test_states_only_grow_and_each_deal_is_the_focus():
 def test_a_frame_numbers_the_cpus_dealt_so_far_and_says_why():
     topology = MACHINES["two nodes"]
     _, steps = explain(topology, 3, revision="cluster")
-    ax = pictures.deal_frame(topology, steps, 4)
+    ax = pictures.decision_frame(topology, steps, 4)
     assert str(steps[3]) in ax.get_title(loc="left").replace("\n", " ")
     # Group 0 has the 8 CPUs of node 1; the name of CPU 0 is the ninth.
     assert list(pictures.written(ax).values()).count("0") == 8 + 1
-    assert pictures.deal_frame(topology, steps, len(steps), ax) is ax
+    assert pictures.decision_frame(topology, steps, len(steps), ax) is ax
     assert sum(text in {"0", "1", "2"} for text in pictures.written(ax).values()) == 16 + 3
 
 
 def test_an_absent_cpu_shows_its_group_be_it_the_first_too():
     topology = MACHINES["absent CPUs"]
     _, steps = explain(topology, 5, revision="cluster")
-    ax = pictures.deal_frame(topology, steps, len(steps))
+    ax = pictures.decision_frame(topology, steps, len(steps))
     shown = set(pictures.written(ax).values())
     assert {"0", "1", "2", "3", "4"} <= shown
     assert not shown & {"abs", "off"}
@@ -62,7 +63,7 @@ def test_an_absent_cpu_shows_its_group_be_it_the_first_too():
 def test_a_strip_has_a_frame_a_decision_and_says_which_are_left_out():
     topology = MACHINES["two nodes"]
     _, steps = explain(topology, 3, revision="cluster")
-    frames = pictures.deal_strip(topology, steps).axes
+    frames = pictures.decision_strip(topology, steps).axes
     assert len(frames) == len(steps)
     assert all(
         ax.get_title(loc="left").startswith(f"{at} of {len(steps)} - ")
@@ -72,5 +73,5 @@ def test_a_strip_has_a_frame_a_decision_and_says_which_are_left_out():
 
     many = Topology.uniform(nodes=2, cpus_per_node=16)
     _, steps = explain(many, 32, revision="cluster")
-    titles = [ax.get_title(loc="left") for ax in pictures.deal_strip(many, steps).axes]
+    titles = [ax.get_title(loc="left") for ax in pictures.decision_strip(many, steps).axes]
     assert [title.split()[0] for title in titles] == [*map(str, range(1, 24)), str(len(steps))]
