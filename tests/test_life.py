@@ -2,6 +2,7 @@
 """Life after boot: what events do to interrupts, masks and maps, and what they never do."""
 
 import json
+import time
 from collections import Counter
 from typing import Any
 
@@ -413,3 +414,54 @@ def test_the_command_line_goes_on_after_the_boot(capsys):
     ]
     assert main(["run", "D16plds_v6", "--then", "offline 99"]) == 2
     assert capsys.readouterr().err == "groupcpus: CPU 99 is not present (0-15 are)\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda life: Life(None), "expected"),  # type: ignore[arg-type]
+        (lambda life: Life("L96as_v4", None), "revision None"),  # type: ignore[arg-type]
+        (lambda life: Life("L96as_v4", irqchip="gic"), "irqchip 'gic'"),
+        (lambda life: life.then(7), "events 7: expected a text or events"),
+        (lambda life: life.then(None), "events None: expected a text or events"),
+        (lambda life: life.offline(None), "cpus None: expected CPUs"),
+        (lambda life: life.offline([]), r"cpus \[\]: expected at least one CPU"),
+        (lambda life: life.online([1.5]), "1.5 is no CPU number"),
+        (lambda life: life.online(-1), "-1 is no CPU from 0"),
+        (lambda life: life.smt(True), "smt True: expected off or on"),
+        (lambda life: life.reset(0), "device 0: expected a name such as nvme0"),
+        (lambda life: life.unbind(None), "device None: expected a name"),
+        (lambda life: life.bind(["nvme0"]), r"device \['nvme0'\]: expected a name"),
+        (lambda life: life.reset("nvme0", [1, 2]), "nvme0: 2 numbers for 4 vectors"),
+        (lambda life: life.reset("nvme0", [28, 29, 30, 31]), "another interrupt's"),
+        (lambda life: life.reset("nvme0", [1, 2, 3, 3]), "another interrupt's"),
+    ],
+)
+def test_a_wrong_argument_is_refused_and_named(wrong, message):
+    life = Life(machine())
+    before = handlers(life)
+    with pytest.raises(GroupCpusError, match=message):
+        wrong(life)
+    assert handlers(life) == before
+    assert len(life.steps) == 1
+
+
+def test_a_parallel_boot_is_lived_on_too():
+    """The order of the boot's requests decides who shares a CPU, and so who moves."""
+    lives = [
+        Life("L48s_v2", "rotate-v2", requests=order) for order in ("device-by-device", "random-3")
+    ]
+    for life in lives:
+        life.then("offline 3; online 3; reset nvme2")
+    counts = [life.now.counts for life in lives]
+    assert counts[0] != counts[1]
+    assert sum(counts[0].values()) == sum(counts[1].values()) == 192
+
+
+def test_many_events_take_little_time_and_memory():
+    life = Life("L96as_v4", "cluster")
+    begin = time.monotonic()
+    life.then(";".join(["offline 3;online 3"] * 250))
+    assert time.monotonic() - begin < 5
+    # A queue that nothing happened to is one object in all steps.
+    assert len({id(queue) for step in life.steps for queue in step.queues}) < 372 + 501 * 6 * 2

@@ -284,6 +284,8 @@ class InUse:
             numbers = self.core.free_numbers(len(every), FIRST_NUMBER)
         if len(numbers) != len(every):
             raise RequestError(f"{device.name}: {len(numbers)} numbers for {len(every)} vectors")
+        if len(set(numbers)) < len(numbers) or not self.core.interrupts.keys().isdisjoint(numbers):
+            raise RequestError(f"{device.name}: one of its numbers is another interrupt's")
         return self.core.setup(
             [
                 LiveInterrupt(

@@ -6,7 +6,7 @@ CPU may come to submit to a queue whose mask does not contain it.  That costs lo
 of the mask is online, the queue has no interrupt, and I/O waits for the driver's time-out.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -67,7 +67,9 @@ class Life:
     machine: Machine
     steps: list[Step]
     _state: InUse
-    _sets: dict[tuple[str, str, int], CpuSet]
+    # What each queue had last, also of a device that is not bound now.
+    _interrupts: dict[tuple[str, int], LiveInterrupt]
+    _maps: dict[str, tuple[tuple[str, CpuSet], ...]]
 
     def __init__(
         self,
@@ -164,7 +166,8 @@ class Life:
         self.machine = state.machine
         self._state = state
         self.steps = []
-        self._sets = {}
+        self._interrupts = {}
+        self._maps = {}
         self._note(None, [])
 
     @property
@@ -211,6 +214,8 @@ class Life:
             If a CPU has no vector left; likewise.
         """
         steps = []
+        if not isinstance(events, str | Iterable):
+            raise RequestError(f"events {brief(events)}: expected a text or events")
         for event in parse_events(events) if isinstance(events, str) else events:
             if not isinstance(event, Event) or event.action not in EVENTS:
                 raise RequestError(f"event {brief(event)}: expected one of {', '.join(EVENTS)}")
@@ -302,51 +307,70 @@ class Life:
     def _note(self, event: Event | None, changes: list[Change]) -> Step:
         """Write down how things stand after an event."""
         state = self._state
-        online = state.core.online
-        interrupts = state.core.by_device()
-        queues = []
-        sets: dict[tuple[str, str, int], CpuSet] = {}
-        for name in state.devices:
-            mine = interrupts.get(name, {})
-            maps = dict(enumerate(state.maps[name], start=1))
-            sets |= {("mask", name, queue): one.mask for queue, one in mine.items()}
-            sets |= {("map", name, queue): cpus for queue, (_, cpus) in maps.items()}
-            for queue in sorted({*maps, *mine} - {0}):
-                queues.append(_queue_state(name, queue, maps.get(queue), mine.get(queue), online))
-        for (what, name, queue), now in sets.items():
-            was = self._sets.get((what, name, queue), now)
-            if was != now:
-                rule = _rule(what, event, what == "mask" and interrupts[name][queue].vector.managed)
-                functions = RULES[rule].functions
-                changes.append(Change(what, name, queue, str(was), str(now), rule, functions))
-        self._sets |= sets
+        changes += self._other_masks(event)
+        changes += self._other_maps(event)
         step = Step(
             len(self.steps),
             event,
-            online,
+            state.core.online,
             tuple(changes),
-            tuple(queues),
+            tuple(self._queue_states()),
             tuple(state.calls),
             state.counter,
         )
         self.steps.append(step)
         return step
 
+    def _other_masks(self, event: Event | None) -> Iterator[Change]:
+        """Compare the masks with those that the same queues had last."""
+        for one in self._state.core.interrupts.values():
+            before = self._interrupts.get((one.device, one.queue), one)
+            self._interrupts[one.device, one.queue] = one
+            if before.vector.mask != one.vector.mask:
+                allocated = event is not None and event.action in ("reset", "bind", "resume")
+                rule = "request" if allocated else "break"
+                rule = "masks" if one.vector.managed else rule
+                yield _set_change("mask", one.device, one.queue, before.mask, one.mask, rule)
+
+    def _other_maps(self, event: Event | None) -> Iterator[Change]:
+        """Compare the maps with those that the same queues had last."""
+        rule = "map" if event is not None and event.action == "bind" else "map remade"
+        for name, queues in self._state.maps.items():
+            before = self._maps.get(name, queues)
+            self._maps[name] = queues
+            pairs = zip(before, queues, strict=False) if before is not queues else ()
+            for queue, ((_, was), (_, now)) in enumerate(pairs, start=1):
+                if was != now:
+                    yield _set_change("map", name, queue, was, now, rule)
+
+    def _queue_states(self) -> Iterator[QueueState]:
+        """Return how each queue stands; those that are as before are the same objects."""
+        state = self._state
+        online = state.core.online
+        last = self.steps[-1] if self.steps else None
+        known = {(queue.device, queue.queue): queue for queue in last.queues} if last else {}
+        differ = online ^ last.online if last else online
+        interrupts = state.core.by_device()
+        for name in state.devices:
+            mine = interrupts.get(name, {})
+            maps = dict(enumerate(state.maps[name], start=1))
+            for queue in sorted({*maps, *mine} - {0}):
+                one, mapped, before = mine.get(queue), maps.get(queue), known.get((name, queue))
+                same = before and before.interrupt is one and before.map.isdisjoint(differ)
+                if before and same and mapped in (None, (before.kind, before.map)):
+                    yield before
+                    continue
+                yield _queue_state(name, queue, mapped, one, online)
+
+
+def _set_change(what: str, device: str, queue: int, was: CpuSet, now: CpuSet, rule: str) -> Change:
+    return Change(what, device, queue, str(was), str(now), rule, RULES[rule].functions)
+
 
 def _about(action: str, device: str) -> Event:
     if not isinstance(device, str):
         raise RequestError(f"device {brief(device)}: expected a name such as nvme0")
     return Event(action, argument=device)
-
-
-def _rule(what: str, event: Event | None, managed: bool) -> str:
-    """Name the rule by which a mask or a map became another."""
-    action = "" if event is None else event.action
-    if what == "map":
-        return "map" if action == "bind" else "map remade"
-    if managed:
-        return "masks"
-    return "request" if action in ("reset", "bind", "resume") else "break"
 
 
 def _queue_state(
