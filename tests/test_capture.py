@@ -372,13 +372,12 @@ CHANGES = [
     (("arch",), "x\n86", "cannot be printed"),
     (("topology", "online"), "0-9999", "above the highest"),
     (("topology", "siblings"), ["0-1", "1-2"], "in another one"),
-    (("topology", "nodes", "0"), 3, "no cpulist"),
+    (("topology", "nodes", "0"), 3, "3 is no text"),
     (("topology", "nodes"), {"x": "0"}, "no whole number"),
     (("topology", "cluster_source"), "guess", "expected cluster_cpus_list, l2 or unknown"),
-    (("topology", "distances", "0"), [10], "1 distances for 2 nodes"),
     (("topology", "distances", "0"), [10, True], "no whole number"),
     (("topology", "cpu_node"), {"0": 5000}, "no whole number"),
-    (("interrupts", 0, "irq"), True, "no int"),
+    (("interrupts", 0, "irq"), True, "True is no whole number"),
     (("interrupts", 0, "irq"), -1, "no whole number"),
     (("interrupts", 0, "extra"), 1, "unknown field"),
     (("interrupts", 0, "actions"), ["x" * 1000], "no text of at most 256"),
@@ -402,6 +401,14 @@ def test_fields_are_checked(tree, path, value, error):
     with pytest.raises(ValueError, match=error) as caught:
         load_topology(json.dumps(document))
     assert "capture (text)" in str(caught.value) or "siblings" in str(caught.value)
+
+
+def test_distances_of_other_nodes_are_left_out(tree):
+    document = capture.capture(str(tree))
+    document["topology"]["distances"]["0"] = [10]
+    loaded = load_topology(json.dumps(document))
+    assert loaded.topology.distances is None
+    assert any("1 distances, of which nodes is not told" in note for note in loaded.notes)
 
 
 def test_every_field_is_needed(tree):

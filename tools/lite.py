@@ -19,7 +19,10 @@ ROOT = Path(__file__).resolve().parents[1]
 LITE = ROOT / "lite"
 MARKER = ".groupcpus-lite"  # in every folder that may be replaced
 # All of them pure Python; what they need beyond is in Pyodide's own kernel.
-PACKAGES = ("anywidget", "comm", "ipywidgets", "networkx", "psygnal")
+PACKAGES = (
+    *("anywidget", "attrs", "cattrs", "comm", "ipywidgets", "networkx", "psygnal"),
+    "typing_extensions",
+)
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:

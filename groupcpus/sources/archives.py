@@ -44,6 +44,10 @@ class _Gzip:
     def unused_data(self) -> bytes:
         return self._zlib.unused_data
 
+    @property
+    def needs_input(self) -> bool:
+        return not self._zlib.unconsumed_tail
+
     def decompress(self, data: bytes, most: int) -> bytes:
         return self._zlib.decompress(self._zlib.unconsumed_tail + data, most)
 
@@ -60,7 +64,7 @@ class _Unpacking(io.RawIOBase):
 
     def __init__(self, data: bytes, make: Callable[[], Any], where: str) -> None:
         self._make, self._where = make, where
-        self._data = data
+        self._data, self._at = data, 0
         self._decoder = make()
         self._parts = 1
         self._size = 0
@@ -72,7 +76,9 @@ class _Unpacking(io.RawIOBase):
         while True:
             if self._decoder.eof and not self._next_part():
                 return 0
-            data, self._data = self._data, b""
+            # A piece at a time: a part's rest is copied when the part ends.
+            data = self._data[self._at : self._at + _CHUNK] if self._decoder.needs_input else b""
+            self._at += len(data)
             try:
                 found = self._decoder.decompress(data, len(buffer))
             except (zlib.error, lzma.LZMAError, OSError, ValueError) as error:
@@ -83,17 +89,17 @@ class _Unpacking(io.RawIOBase):
                     raise FormatError(self._where, f"more than {MAX_UNPACKED} bytes unpacked")
                 buffer[: len(found)] = found
                 return len(found)
-            if not self._decoder.eof and not data:
+            if not self._decoder.eof and self._decoder.needs_input and self._at == len(self._data):
                 raise FormatError(self._where, "cannot be unpacked: it ends too early")
 
     def _next_part(self) -> bool:
-        rest = self._decoder.unused_data
-        if not rest.strip(b"\0"):
+        self._at -= len(self._decoder.unused_data)
+        if not self._data[self._at : self._at + _CHUNK].strip(b"\0"):
             return False
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise FormatError(self._where, f"more than {MAX_PARTS} packed parts")
-        self._decoder, self._data = self._make(), rest
+        self._decoder = self._make()
         return True
 
 

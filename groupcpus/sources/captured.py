@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The JSON that capture.py writes, read back field by field: it may come from anywhere."""
 
+from collections.abc import Sequence
 from typing import Any
+
+import attrs
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.engine.topology import MAX_NODES
@@ -19,60 +22,77 @@ from groupcpus.sources.facts import (
     read_node,
 )
 from groupcpus.sources.irqfiles import MAX_IRQ, read_queue_map
+from groupcpus.sources.structures import between, one_of, structured, text
 
 __all__ = ["read_capture"]
 
-_FIELDS = {
-    "format": str,
-    "version": int,
-    "kernel": str | None,
-    "arch": str | None,
-    "topology": dict,
-    "cmdline": list,
-    "nvme": dict,
-    "irqbalance": bool | None,
-    "interrupts": list,
-    "devices": list,
-    "disks": list,
-}
-_TOPOLOGY = {
-    "possible": str | None,
-    "present": str | None,
-    "online": str | None,
-    "isolated": str | None,
-    "nohz_full": str | None,
-    "nodes": dict,
-    "possible_nodes": str | None,
-    "online_nodes": str | None,
-    "cpu_node": dict,
-    "distances": dict,
-    "siblings": list,
-    "clusters": list,
-    "cluster_source": str,
-    "no_cluster": str,
-    "untold": str,
-}
-_INTERRUPT = {
-    "irq": int,
-    "chip": str,
-    "hwirq": int | None,
-    "actions": list,
-    "affinity": str | None,
-    "effective": str | None,
-    "node": int | None,
-    "managed": bool | None,
-    "shutdown": bool | None,
-}
-_DEVICE = {
-    "slot": str,
-    "class": str | None,
-    "driver": str | None,
-    "node": int | None,
-    "irqs": list,
-    "name": str | None,
-    "queue_count": int | None,
-}
-_DISK = {"name": str, "slot": str | None, "queues": dict}
+MAX_LIST = 65536
+
+
+@attrs.frozen(kw_only=True)
+class _Topology:
+    possible: str | None = text(MAX_LIST)
+    present: str | None = text(MAX_LIST)
+    online: str | None = text(MAX_LIST)
+    isolated: str | None = text(MAX_LIST)
+    nohz_full: str | None = text(MAX_LIST)
+    nodes: dict[str, str]
+    possible_nodes: str | None = text(MAX_LIST)
+    online_nodes: str | None = text(MAX_LIST)
+    cpu_node: dict[str, int]
+    distances: dict[str, list[int]]
+    siblings: list[str]
+    clusters: list[str]
+    cluster_source: str = one_of("cluster_cpus_list", "l2", "unknown")
+    no_cluster: str = text(MAX_LIST)
+    untold: str = text(MAX_LIST)
+
+
+@attrs.frozen(kw_only=True)
+class _Interrupt:
+    irq: int = between(0, MAX_IRQ)
+    chip: str = text(MAX_NAME)
+    hwirq: int | None
+    actions: list[str] = text(MAX_NAME)  # noqa: RUF009
+    affinity: str | None = text(MAX_LIST)
+    effective: str | None = text(MAX_LIST)
+    node: int | None = between(-1, MAX_NODES - 1)
+    managed: bool | None
+    shutdown: bool | None
+
+
+@attrs.frozen(kw_only=True)
+class _Device:
+    slot: str = text(MAX_NAME)
+    # "class" is no name that Python allows; see _renamed().
+    class_: str | None = text(MAX_NAME)
+    driver: str | None = text(MAX_NAME)
+    node: int | None = between(-1, MAX_NODES - 1)
+    irqs: list[int]
+    name: str | None = text(MAX_NAME)
+    queue_count: int | None = between(-1, MAX_QUEUES)
+
+
+@attrs.frozen(kw_only=True)
+class _Disk:
+    name: str = text(MAX_NAME)
+    slot: str | None = text(MAX_NAME)
+    queues: dict[str, str]
+
+
+@attrs.frozen(kw_only=True)
+class _Capture:
+    format: str = text(MAX_NAME)
+    version: int = between(VERSION, VERSION)
+    kernel: str | None = text(MAX_NAME)
+    arch: str | None = text(MAX_NAME)
+    topology: _Topology
+    cmdline: list[str] = text(4096)  # noqa: RUF009
+    nvme: dict[str, str]
+    irqbalance: bool | None
+    interrupts: list[_Interrupt]
+    devices: list[_Device]
+    disks: list[_Disk]
 
 
 def read_capture(document: dict[str, Any], where: str) -> Facts:
@@ -88,183 +108,127 @@ def read_capture(document: dict[str, Any], where: str) -> Facts:
             f"{where}: version",
             f"{brief(document.get('version'))}: expected {VERSION} of {FORMAT}",
         )
-    _check(where, document, _FIELDS)
-    topology = document["topology"]
-    _check(f"{where}: topology", topology, _TOPOLOGY)
-    facts = Facts(
-        where,
-        kernel=_text(f"{where}: kernel", document["kernel"] or "") or None,
-        arch=_text(f"{where}: arch", document["arch"] or "") or None,
-        irqbalance=document["irqbalance"],
-    )
-    _read_topology(f"{where}: topology", topology, facts)
-    facts.cmdline = tuple(_texts(f"{where}: cmdline", document["cmdline"], 64, 4096))
-    for name, value in _items(f"{where}: nvme", document["nvme"], 64):
-        facts.nvme[_text(f"{where}: nvme", name)] = _text(f"{where}: nvme: {name}", value)
-    for index, entry in _entries(f"{where}: interrupts", document["interrupts"], MAX_INTERRUPTS):
-        interrupt = _interrupt(f"{where}: interrupts[{index}]", entry)
-        if interrupt.irq in facts.interrupts:
+    capture: _Capture = structured(_Capture, _renamed(document), where)
+    for name, entries in (("interrupts", capture.interrupts), ("devices", capture.devices)):
+        if len(entries) > MAX_INTERRUPTS:
+            raise FormatError(f"{where}: {name}", f"more than {MAX_INTERRUPTS} entries")
+    facts = Facts(where, kernel=capture.kernel or None, arch=capture.arch or None)
+    facts.irqbalance = capture.irqbalance
+    facts.cmdline = tuple(capture.cmdline[:64])
+    _read_topology(f"{where}: topology", capture.topology, facts)
+    facts.nvme = {
+        name: value
+        for name, value in capture.nvme.items()
+        if f"{name}{value}".isascii() and f"{name}{value}".isprintable()
+    }
+    for index, entry in enumerate(capture.interrupts):
+        if entry.irq in facts.interrupts:
             raise FormatError(
-                f"{where}: interrupts[{index}]", f"there are two interrupts {interrupt.irq}"
+                f"{where}: interrupts[{index}]", f"there are two interrupts {entry.irq}"
             )
-        facts.interrupts[interrupt.irq] = interrupt
+        facts.interrupts[entry.irq] = _interrupt(f"{where}: interrupts[{index}]", entry)
+    for index, device in enumerate(capture.devices):
+        if any(not 0 <= irq <= MAX_IRQ for irq in device.irqs):
+            raise FormatError(f"{where}: devices[{index}]: irqs", f"expected 0 to {MAX_IRQ}")
     facts.devices = tuple(
-        _device(f"{where}: devices[{index}]", entry)
-        for index, entry in _entries(f"{where}: devices", document["devices"], MAX_INTERRUPTS)
+        {name.rstrip("_"): value for name, value in attrs.asdict(device).items()}
+        for device in capture.devices
     )
-    for index, entry in _entries(f"{where}: disks", document["disks"], MAX_INTERRUPTS):
-        _read_disk(f"{where}: disks[{index}]", entry, facts)
+    for index, disk in enumerate(capture.disks):
+        _read_disk(f"{where}: disks[{index}]", disk, facts)
     return facts
 
 
-def _check(where: str, entry: object, fields: dict[str, Any]) -> None:
-    """Check that an object has these fields, of these types, and no others."""
-    if not isinstance(entry, dict):
-        raise FormatError(where, f"{brief(entry)} is no object")
-    for name in entry:
-        if name not in fields:
-            raise FormatError(f"{where}: {brief(name)}", "unknown field")
-    for name, kind in fields.items():
-        if name not in entry:
-            raise FormatError(f"{where}: {name}", "missing")
-        value = entry[name]
-        if not isinstance(value, kind) or (kind in (int, int | None) and isinstance(value, bool)):
-            expected = kind.__name__ if isinstance(kind, type) else str(kind)
-            raise FormatError(f"{where}: {name}", f"{brief(value)} is no {expected}")
-
-
-def _text(where: str, value: object, most: int = MAX_NAME) -> str:
-    if not isinstance(value, str) or len(value) > most or not value.isascii():
-        raise FormatError(where, f"{brief(value)} is no text of at most {most} ASCII characters")
-    if not value.isprintable():
-        raise FormatError(where, f"{brief(value)} has characters that cannot be printed")
-    return value
-
-
-def _texts(where: str, values: list[object], count: int, most: int = MAX_NAME) -> list[str]:
-    return [
-        _text(f"{where}[{index}]", value, most) for index, value in _entries(where, values, count)
-    ]
-
-
-def _entries(where: str, values: list[Any], most: int) -> list[tuple[int, Any]]:
-    if len(values) > most:
-        raise FormatError(where, f"{len(values)} entries: at most {most} are read")
-    return list(enumerate(values))
-
-
-def _items(where: str, values: dict[str, Any], most: int) -> list[tuple[str, Any]]:
-    if len(values) > most:
-        raise FormatError(where, f"{len(values)} entries: at most {most} are read")
-    return list(values.items())
-
-
-def _cpulist(where: str, value: object) -> CpuSet:
-    if not isinstance(value, str):
-        raise FormatError(where, f"{brief(value)} is no cpulist")
-    return read_cpulist(where, value)
-
-
-def _maybe(where: str, value: object) -> CpuSet | None:
-    return None if value is None else _cpulist(where, value)
-
-
-def _number(where: str, value: object, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise FormatError(where, f"{brief(value)} is no whole number from {least} to {most}")
-    return value
-
-
-def _read_topology(where: str, topology: dict[str, Any], facts: Facts) -> None:
-    for name in ("possible", "present", "online", "isolated"):
-        setattr(facts, name, _maybe(f"{where}: {name}", topology[name]))
-    nodes = {
-        read_node(f"{where}: nodes", node): _cpulist(f"{where}: nodes: {node}", cpus)
-        for node, cpus in _items(f"{where}: nodes", topology["nodes"], MAX_NODES)
+def _renamed(document: dict[str, Any]) -> dict[str, Any]:
+    devices = document.get("devices")
+    if not isinstance(devices, list):
+        return document
+    return document | {
+        "devices": [
+            {("class_" if name == "class" else name): value for name, value in device.items()}
+            if isinstance(device, dict)
+            else device
+            for device in devices
+        ]
     }
-    facts.nodes = nodes or None
+
+
+def _maybe(where: str, value: str | None) -> CpuSet | None:
+    return None if value is None else read_cpulist(where, value)
+
+
+def _read_topology(where: str, topology: _Topology, facts: Facts) -> None:
+    for name in ("possible", "present", "online", "isolated"):
+        setattr(facts, name, _maybe(f"{where}: {name}", getattr(topology, name)))
+    facts.nodes = {
+        read_node(f"{where}: nodes", node): read_cpulist(f"{where}: nodes: {brief(node)}", cpus)
+        for node, cpus in topology.nodes.items()
+    } or None
     ids = {}
     for name in ("possible_nodes", "online_nodes"):
-        ids[name] = _maybe(f"{where}: {name}", topology[name]) or CpuSet()
+        ids[name] = _maybe(f"{where}: {name}", getattr(topology, name)) or CpuSet()
         for node in ids[name]:
             read_node(f"{where}: {name}", str(node))
     facts.node_ids = frozenset(ids["possible_nodes"])
-    facts.cpu_node = {
-        read_cpu(f"{where}: cpu_node", cpu): _number(
-            f"{where}: cpu_node: {cpu}", node, 0, MAX_NODES - 1
+    for cpu, node in topology.cpu_node.items():
+        facts.cpu_node[read_cpu(f"{where}: cpu_node", cpu)] = read_node(
+            f"{where}: cpu_node: {brief(cpu)}", str(node)[:20]
         )
-        for cpu, node in _items(f"{where}: cpu_node", topology["cpu_node"], MAX_CPUS)
-    }
-    _read_distances(where, topology["distances"], sorted(ids["online_nodes"] or nodes), facts)
+    _read_distances(where, topology, (ids["online_nodes"], ids["possible_nodes"]), facts)
     sets = {}
     for name in ("siblings", "clusters"):
+        entries = getattr(topology, name)
+        if len(entries) > MAX_CPUS:
+            raise FormatError(f"{where}: {name}", f"more than {MAX_CPUS} entries")
         sets[name] = [
-            _cpulist(f"{where}: {name}[{index}]", cpus)
-            for index, cpus in _entries(f"{where}: {name}", topology[name], MAX_CPUS)
+            read_cpulist(f"{where}: {name}[{index}]", cpus) for index, cpus in enumerate(entries)
         ]
     facts.siblings = sets["siblings"] or None
-    source = topology["cluster_source"]
-    if source not in ("cluster_cpus_list", "l2", "unknown"):
-        raise FormatError(
-            f"{where}: cluster_source",
-            f"{brief(source)}: expected cluster_cpus_list, l2 or unknown",
-        )
     clusters = [cpus for cpus in sets["clusters"] if cpus]
-    if source == "cluster_cpus_list":
+    if topology.cluster_source == "cluster_cpus_list":
         facts.clusters = clusters
-        facts.no_cluster = _cpulist(f"{where}: no_cluster", topology["no_cluster"])
-    elif source == "l2":
+        facts.no_cluster = read_cpulist(f"{where}: no_cluster", topology.no_cluster)
+    elif topology.cluster_source == "l2":
         facts.l2 = clusters
-    facts.untold = _cpulist(f"{where}: untold", topology["untold"])
+    facts.untold = read_cpulist(f"{where}: untold", topology.untold)
     if facts.possible and facts.present:
         facts.untold |= facts.possible - facts.present
 
 
-def _read_distances(where: str, rows: dict[str, Any], existing: list[int], facts: Facts) -> None:
-    for node, row in _items(f"{where}: distances", rows, MAX_NODES):
-        at = f"{where}: distances: {node}"
-        if not isinstance(row, list):
-            raise FormatError(at, f"{brief(row)} is no list of numbers")
-        numbers = [_number(at, number, 0, 255) for _, number in _entries(at, row, MAX_DISTANCES)]
-        if len(numbers) != len(existing):
-            raise FormatError(at, f"{len(numbers)} distances for {len(existing)} nodes")
-        facts.distances[read_node(at, node)] = dict(zip(existing, numbers, strict=True))
+def _read_distances(where: str, topology: _Topology, ids: Sequence[CpuSet], facts: Facts) -> None:
+    """Take rows of distances, which have a column for each node that was online."""
+    rows = topology.distances
+    candidates = [sorted(nodes) for nodes in (ids[0], facts.nodes or {}, ids[1])]
+    for node, row in rows.items():
+        at = f"{where}: distances: {brief(node)}"
+        if len(row) > MAX_DISTANCES or any(not 0 <= number <= 255 for number in row):
+            raise FormatError(at, f"expected at most {MAX_DISTANCES} numbers from 0 to 255")
+        columns = next((nodes for nodes in candidates if len(nodes) == len(row)), None)
+        if columns is None:
+            facts.notes.append(f"{at}: {len(row)} distances, of which nodes is not told: left out")
+            facts.distances = {}
+            return
+        facts.distances[read_node(at, node)] = dict(zip(columns, row, strict=True))
 
 
-def _interrupt(where: str, entry: Any) -> Interrupt:
-    _check(where, entry, _INTERRUPT)
-    node = entry["node"]
+def _interrupt(where: str, entry: _Interrupt) -> Interrupt:
     return Interrupt(
-        _number(f"{where}: irq", entry["irq"], 0, MAX_IRQ),
-        chip=_text(f"{where}: chip", entry["chip"]),
-        hwirq=entry["hwirq"],
-        actions=tuple(_texts(f"{where}: actions", entry["actions"], 64)),
-        affinity=_maybe(f"{where}: affinity", entry["affinity"]),
-        effective=_maybe(f"{where}: effective", entry["effective"]),
-        node=None if node in (None, -1) else _number(f"{where}: node", node, 0, MAX_NODES - 1),
-        managed=entry["managed"],
-        shutdown=entry["shutdown"],
+        entry.irq,
+        chip=entry.chip,
+        hwirq=entry.hwirq,
+        actions=tuple(entry.actions[:64]),
+        affinity=_maybe(f"{where}: affinity", entry.affinity),
+        effective=_maybe(f"{where}: effective", entry.effective),
+        node=None if entry.node == -1 else entry.node,
+        managed=entry.managed,
+        shutdown=entry.shutdown,
     )
 
 
-def _device(where: str, entry: Any) -> dict[str, Any]:
-    _check(where, entry, _DEVICE)
-    for name in ("slot", "class", "driver", "name"):
-        _text(f"{where}: {name}", entry[name] or "")
-    for name in ("node", "queue_count"):
-        if entry[name] is not None:
-            _number(f"{where}: {name}", entry[name], -1, MAX_INTERRUPTS)
-    irqs = _entries(f"{where}: irqs", entry["irqs"], MAX_INTERRUPTS)
-    return {**entry, "irqs": [_number(f"{where}: irqs[{at}]", irq, 0, MAX_IRQ) for at, irq in irqs]}
-
-
-def _read_disk(where: str, entry: Any, facts: Facts) -> None:
-    _check(where, entry, _DISK)
-    name = _text(f"{where}: name", entry["name"])
-    if name in facts.queue_maps:
-        raise FormatError(where, f"there are two disks {brief(name)}")
-    facts.queue_maps[name] = {}
-    for queue, cpus in _items(f"{where}: queues", entry["queues"], MAX_QUEUES):
-        at = f"{where}: queues: {brief(queue)}"
-        read_queue_map(facts, at, name, queue, _text(at, cpus, 65536))
-    facts.disk_slots[name] = _text(f"{where}: slot", entry["slot"] or "") or None
+def _read_disk(where: str, disk: _Disk, facts: Facts) -> None:
+    if disk.name in facts.queue_maps:
+        raise FormatError(where, f"there are two disks {brief(disk.name)}")
+    facts.queue_maps[disk.name] = {}
+    for queue, cpus in disk.queues.items():
+        read_queue_map(facts, f"{where}: queues: {brief(queue)}", disk.name, queue, cpus)
+    facts.disk_slots[disk.name] = disk.slot or None

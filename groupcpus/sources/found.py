@@ -322,7 +322,8 @@ def natural(name: str) -> list[tuple[int, str]]:
     if _SLOT.fullmatch(name):
         return [(int(part, 16), "") for part in re.split("[:.]", name)]
     parts = re.split(r"([0-9]+)", name)
-    return [(int(part), "") if part.isdigit() else (1 << 30, part) for part in parts]
+    # At odd places are the numbers.
+    return [(int(part), "") if at % 2 else (1 << 30, part) for at, part in enumerate(parts)]
 
 
 def valid_name(name: str) -> str:
