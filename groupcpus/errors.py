@@ -80,6 +80,8 @@ def brief(value: object) -> str:
         text = repr(value)
     except RecursionError:  # deeper than Python's stack
         text = f"a deeply nested {type(value).__name__}"
+    except ValueError:  # an integer of more digits than Python prints is in it
+        text = f"a {type(value).__name__} with a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -65,8 +65,11 @@ def test_presets_are_about_claims_and_can_be_read():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[[presets]]", "expected claim, title and state"),
-        ("[[presets]]\nclaim = 1\ntitle = ''\nstate = ''", "expected texts"),
+        ("[[presets]]", r"presets\[0\].claim: missing; expected a text"),
+        (
+            "[[presets]]\nclaim = 1\ntitle = ''\nstate = ''",
+            r"presets\[0\].claim: 1; expected a text",
+        ),
         ("[[presets]]\nclaim = ''\ntitle = ''\nstate = 'x'", "does not begin"),
         ("[[", "not a TOML file"),
     ],

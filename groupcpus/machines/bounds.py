@@ -216,9 +216,14 @@ def crowding(masks: Counter[int], sets: Iterable[int]) -> int:
         The greatest ``ceil(interrupts within the set / CPUs in the set)``; no irqchip can keep
         every CPU below that.
     """
+    # A mask within a set begins with one of its CPUs: only those need a look.
+    by_first: dict[int, list[tuple[int, int]]] = {}
+    for mask, count in masks.items():
+        by_first.setdefault((mask & -mask).bit_length() - 1, []).append((mask, count))
     worst = 0
     for cpus in sets:
-        inside = sum(count for mask, count in masks.items() if not mask & ~cpus)
+        begun = (by_first.get(cpu, ()) for cpu in cpus_of(cpus))
+        inside = sum(count for some in begun for mask, count in some if not mask & ~cpus)
         worst = max(worst, -(-inside // cpus.bit_count()))
     return worst
 

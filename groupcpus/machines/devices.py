@@ -7,12 +7,20 @@ from dataclasses import dataclass
 
 from groupcpus.errors import RequestError, brief
 
-__all__ = ["DEVICE_KINDS", "PROBE_ORDERS", "Device", "ProbeCall", "QueueSet", "probe_calls"]
+__all__ = [
+    "DEVICE_KINDS",
+    "MAX_QUEUES",
+    "PROBE_ORDERS",
+    "Device",
+    "ProbeCall",
+    "QueueSet",
+    "probe_calls",
+]
 
 DEVICE_KINDS = ("nvme", "virtio", "loop", "mana", "irqs")
 PROBE_ORDERS = ("admin-first", "interleaved")
 
-_MAX_QUEUES = 65535
+MAX_QUEUES = 65535
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
 
@@ -79,9 +87,9 @@ class Device:
         for field, least in (("io_queues", 1), ("write_queues", 0), ("poll_queues", 0)):
             value = getattr(self, field)
             whole = isinstance(value, int) and not isinstance(value, bool)
-            if not whole or not least <= value <= _MAX_QUEUES:
+            if not whole or not least <= value <= MAX_QUEUES:
                 raise RequestError(
-                    f"{field} {brief(value)}: expected a whole number from {least} to {_MAX_QUEUES}"
+                    f"{field} {brief(value)}: expected a whole number from {least} to {MAX_QUEUES}"
                 )
         if self.kind != "nvme" and (self.write_queues or self.poll_queues):
             raise RequestError(f"{self.name}: only nvme has write_queues and poll_queues")

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Machines: a topology, an irqchip and devices, from a file ``data/machines/NAME.toml``."""
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from groupcpus.engine.irqchips import IRQCHIPS
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, RequestError, brief, meant
-from groupcpus.machines.devices import Device
+from groupcpus.formats import number, structured, table, tables, text
+from groupcpus.machines.devices import DEVICE_KINDS, MAX_QUEUES, Device
 
 __all__ = ["Machine", "data_dir", "machine_from_dict", "machine_names", "read_machine", "read_toml"]
 
@@ -20,10 +22,33 @@ _MAX_BYTES = 256 << 10
 # tomllib's time grows with the square of a dotted key's parts; no machine needs any.
 _MAX_DOTS = 2000
 _MAX_DEVICES = 1024
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _ARCHES = ("x86_64", "arm64")
-_DEVICE_FIELDS = {"kind", "count", "io_queues", "write_queues", "poll_queues"}
-_FIELDS = {"name", "title", "arch", "irqchip", "source", "notes", "topology", "devices"}
+
+
+@attrs.frozen
+class _DeviceEntry:
+    """An entry of a machine file's ``devices``."""
+
+    kind: str = text(names=DEVICE_KINDS)
+    count: int = number(1, _MAX_DEVICES, default=1)
+    io_queues: int = number(1, MAX_QUEUES, default=1)
+    write_queues: int = number(0, MAX_QUEUES, default=0)
+    poll_queues: int = number(0, MAX_QUEUES, default=0)
+
+
+@attrs.frozen
+class _MachineFile:
+    """A machine file; `Topology.from_dict` reads its topology."""
+
+    name: str = text("a name such as L96as_v4", form=_NAME)
+    title: str = text()
+    arch: str = text(names=_ARCHES)
+    irqchip: str = text(names=tuple(IRQCHIPS))
+    source: str = text()
+    topology: dict[str, Any] = table()
+    notes: str = text(default="")
+    devices: list[_DeviceEntry] = tables(_MAX_DEVICES)
 
 
 @dataclass(frozen=True)
@@ -192,38 +217,20 @@ def machine_from_dict(doc: Mapping[str, Any], where: str = "machine") -> Machine
     FormatError
         If a field is missing, unknown or not what it should be.
     """
-    if not isinstance(doc, Mapping):
-        raise FormatError(where, f"{brief(doc)} is no table of fields")
-    if unknown := sorted(map(str, set(doc) - _FIELDS)):
-        raise FormatError(where, f"unknown field {brief(unknown[0])}")
-    text = {key: _text(where, doc, key) for key in ("name", "title", "arch", "irqchip", "source")}
-    if not _NAME.fullmatch(text["name"]):
-        raise FormatError(f"{where}: name", f"{brief(text['name'])} is no name such as L96as_v4")
-    _one_of(f"{where}: arch", text["arch"], _ARCHES)
-    _one_of(f"{where}: irqchip", text["irqchip"], tuple(IRQCHIPS))
+    form = structured(doc, _MachineFile, where)
     return Machine(
-        **text,
-        notes=_text(where, doc, "notes") if "notes" in doc else "",
-        topology=_topology(where, doc.get("topology")),
-        devices=_devices(where, doc.get("devices", [])),
+        form.name,
+        form.title,
+        form.arch,
+        form.irqchip,
+        _topology(where, form.topology),
+        _devices(where, form.devices),
+        form.source,
+        form.notes,
     )
 
 
-def _text(where: str, doc: Mapping[str, Any], key: str) -> str:
-    if not isinstance(doc.get(key), str):
-        found = brief(doc[key]) if key in doc else "missing"
-        raise FormatError(f"{where}: {key}", f"{found}; expected a text")
-    return doc[key]
-
-
-def _one_of(where: str, value: str, expected: Sequence[str]) -> None:
-    if value not in expected:
-        raise FormatError(where, f"{brief(value)}; expected one of {', '.join(expected)}")
-
-
-def _topology(where: str, doc: object) -> Topology:
-    if not isinstance(doc, Mapping):
-        raise FormatError(f"{where}: topology", "missing; expected a table")
+def _topology(where: str, doc: Mapping[str, Any]) -> Topology:
     try:
         if "uniform" not in doc:
             return Topology.from_dict(doc)
@@ -245,30 +252,18 @@ def _topology(where: str, doc: object) -> Topology:
         raise FormatError(f"{where}: topology", str(error)) from None
 
 
-def _devices(where: str, entries: object) -> tuple[Device, ...]:
-    if not isinstance(entries, list):
-        raise FormatError(f"{where}: devices", f"{brief(entries)} is no list of tables")
+def _devices(where: str, entries: Sequence[_DeviceEntry]) -> tuple[Device, ...]:
     devices: list[Device] = []
     for at, entry in enumerate(entries):
         field = f"{where}: devices[{at}]"
-        if not isinstance(entry, Mapping):
-            raise FormatError(field, f"{brief(entry)} is no table")
-        if unknown := sorted(set(entry) - _DEVICE_FIELDS):
-            raise FormatError(field, f"unknown field {brief(unknown[0])}")
-        count = entry.get("count", 1)
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MAX_DEVICES:
-            raise FormatError(
-                f"{field}.count", f"{brief(count)} is no whole number from 1 to {_MAX_DEVICES}"
-            )
-        if len(devices) + count > _MAX_DEVICES:
+        if len(devices) + entry.count > _MAX_DEVICES:
             raise FormatError(field, f"more than {_MAX_DEVICES} devices in all")
-        kind = entry.get("kind")
-        if not isinstance(kind, str):
-            raise FormatError(f"{field}.kind", f"{brief(kind)}; expected a text")
-        queues = {key: entry[key] for key in _DEVICE_FIELDS & set(entry) if key.endswith("queues")}
-        first = sum(device.kind == kind for device in devices)
+        first = sum(device.kind == entry.kind for device in devices)
+        queues = (entry.io_queues, entry.write_queues, entry.poll_queues)
         try:
-            devices += [Device(f"{kind}{first + i}", kind, **queues) for i in range(count)]
+            devices += [
+                Device(f"{entry.kind}{first + i}", entry.kind, *queues) for i in range(entry.count)
+            ]
         except RequestError as error:
             raise FormatError(field, str(error)) from None
     return tuple(devices)

@@ -181,11 +181,10 @@ def _comparison(before: Run, after: Run) -> list[str]:
         for name, figures in zip(("most IRQs on a CPU", "most submitters"), mixed, strict=True)
     ]
     lines = [f"{name:<36}{was:>10}{is_now:>10}" for name, was, is_now in rows]
-    orders = len(new.parallel.irqs)
     return [
         f"{'':<36}{'before':>10}{'after':>10}",
         *lines[:-2],
-        f"disks in parallel, median of {orders} random orders (range):",
+        f"disks in parallel, median of {new.parallel.orders} (range):",
         *(f"  {line[:34]}{line[36:]}" for line in lines[-2:]),
     ]
 

@@ -20,6 +20,10 @@ __all__ = ["Callers", "simulate"]
 
 _UINT_MAX = 0xFFFFFFFF
 
+# Interrupts, and CPUs over all calls: a run of as many takes about a second.
+_MAX_VECTORS = 1 << 15
+_MAX_MASKED = 1 << 18
+
 
 def simulate(
     machine: Machine | str | Path,
@@ -88,6 +92,7 @@ max 6 submitters (best possible 6); in parallel, 31 random orders of requests: m
     irqchip = irqchip or machine.irqchip
     chip = make_irqchip(irqchip, machine.topology)
     probing = probe_calls(machine.devices, len(machine.topology.possible), probe)
+    _refuse_too_much(machine, probing)
     callers = Callers(machine, revision, spread_start & _UINT_MAX)
     for request in probing:
         callers.call(request)
@@ -111,6 +116,24 @@ max 6 submitters (best possible 6); in parallel, 31 random orders of requests: m
         tuple(pre_interrupts),
         requests if isinstance(requests, str) else tuple(order),
     )
+
+
+def _refuse_too_much(machine: Machine, probing: Sequence[ProbeCall]) -> None:
+    """Refuse what would take long: a machine file of 300 bytes may ask for millions of vectors."""
+    possible = len(machine.topology.possible)
+    vectors = sum(
+        min(call.queue_set.queues, possible) for call in probing if call.queue_set.interrupts
+    )
+    vectors += sum(device.io_queues for device in machine.devices if device.kind == "mana")
+    if vectors > _MAX_VECTORS:
+        raise RequestError(
+            f"machine {machine.name}: {vectors} interrupts; at most {_MAX_VECTORS} are computed"
+        )
+    if len(probing) * possible > _MAX_MASKED:
+        raise RequestError(
+            f"machine {machine.name}: {len(probing)} calls that group {possible} CPUs; calls times "
+            f"CPUs may be {_MAX_MASKED}"
+        )
 
 
 class Callers:

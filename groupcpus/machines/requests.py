@@ -74,9 +74,14 @@ class Parallel:
         """Return the share of the orders in which no CPU handles more than `most` interrupts."""
         return sum(irqs <= most for irqs in self.irqs) / len(self.irqs)
 
+    @property
+    def orders(self) -> str:
+        """How many orders they are, in words."""
+        return f"{len(self.irqs)} random orders" if len(self.irqs) > 1 else "a random order"
+
     def __str__(self) -> str:
         return (
-            f"{len(self.irqs)} random orders of requests: max {_spread(self.irqs)} IRQs, "
+            f"{self.orders} of requests: max {_spread(self.irqs)} IRQs, "
             f"{_spread(self.submitters)} submitters"
         )
 

@@ -11,7 +11,13 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import Grouping
 from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.revisions import Revision
-from groupcpus.machines.bounds import best_maximum, least_maximum, least_submitters, most_used
+from groupcpus.machines.bounds import (
+    best_maximum,
+    least_maximum,
+    least_submitters,
+    most_used,
+    takes_first,
+)
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.requests import (
     ORDERS,
@@ -28,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PRE_KINDS", "Call", "Interrupt", "Run", "Summary", "interrupts_of"]
 
+# What the random orders of a run may take together: half a second.
+_MAX_PLACEMENTS = 200_000
 _INTERRUPT_KINDS = ("default", "read")
 # Which interrupt comes before those of the queues; only these two kinds of devices have one.
 PRE_KINDS = {"nvme": "admin", "virtio": "config"}
@@ -315,8 +323,18 @@ class Run:
 
     @cached_property
     def parallel(self) -> Parallel:
-        """The same masks with requests in parallel, as disks probe: `ORDERS` random orders."""
-        return self.in_parallel()
+        """The same masks with requests in parallel, as disks probe: `ORDERS` random orders.
+
+        Of more than some thousand interrupts there are fewer orders, and one where none matters:
+        for an irqchip that takes the first CPU, or a single device.
+        """
+        if takes_first(self.irqchip) or len(self.allocations) < 2:
+            return self.in_parallel(1)
+        cost = sum(len(one.vectors) for one in self.allocations)
+        if make_irqchip(self.irqchip, self.machine.topology).charges_when_allocated:
+            # It looks at all CPUs for each vector.
+            cost *= 1 + len(self.machine.topology.online) // 32
+        return self.in_parallel(max(1, min(ORDERS, _MAX_PLACEMENTS // cost)))
 
     @cached_property
     def irqs(self) -> "pd.DataFrame":

@@ -4,12 +4,15 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+import attrs
 
 from groupcpus.engine.irqchips import IRQCHIPS
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, brief
+from groupcpus.formats import structured, tables, text
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine, data_dir, read_toml
 
@@ -45,20 +48,27 @@ _PAIR = re.compile(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[^\s"]+)')
 _GAP = re.compile(r"[\s>]*")
 
 
-@dataclass(frozen=True)
+@attrs.frozen
 class Preset:
     """Settings that show what a claim is about."""
 
-    claim: str
+    claim: str = text()
     """The id of the claim."""
-    title: str
-    state: str
+    title: str = text()
+    state: str = text()
     """As `parse_state` reads it."""
 
     @property
     def label(self) -> str:
         """What a menu shows."""
         return f"{self.claim}: {self.title}"
+
+
+@attrs.frozen
+class _PresetFile:
+    """The contents of ``data/presets.toml``."""
+
+    presets: list[Preset] = tables(1000)
 
 
 def format_state(values: Mapping[str, object]) -> str:
@@ -203,14 +213,7 @@ def load_presets() -> list[Preset]:
     'R2'
     """
     path = data_dir() / "presets.toml"
-    doc = read_toml(path)
-    presets = []
-    for at, entry in enumerate(doc.get("presets", [])):
-        where = f"{path.name}: presets[{at}]"
-        if set(entry) != {"claim", "title", "state"}:
-            raise FormatError(where, f"{brief(sorted(entry))}; expected claim, title and state")
-        if not all(isinstance(value, str) for value in entry.values()):
-            raise FormatError(where, "expected texts")
-        parse_state(entry["state"])
-        presets.append(Preset(**entry))
+    presets = structured(read_toml(path), _PresetFile, path.name).presets
+    for preset in presets:
+        parse_state(preset.state)
     return presets
