@@ -19,8 +19,10 @@ from groupcpus.machines import inuse
 from groupcpus.machines.inuse import InUse, topology_now
 from groupcpus.machines.irqcore import IrqCore
 from groupcpus.machines.machine import data_dir
+from groupcpus.observed.boots import changes_of_device, run_as_recorded
 from groupcpus.observed.recordings import load_recording, recording_from_dict, recording_names
 from groupcpus.observed.replay import KINDS, LIFE_KINDS, replay
+from tests.test_longform import places
 
 # Predictions of each kind that must come true, in all phases.
 COUNTS = {
@@ -282,14 +284,6 @@ def test_a_rotating_kernel_that_logged_no_calls_is_predicted_after_its_boot():
     assert result.count("effective") == (12, 12)
 
 
-def places(value, path=()):
-    """List the paths of all values in a document."""
-    items = dict(enumerate(value)) if isinstance(value, list) else value
-    for key, inner in items.items() if isinstance(items, dict) else ():
-        yield (*path, key)
-        yield from places(inner, (*path, key))
-
-
 DAMAGED = "arm64-8cpu-1node-gicv2m-2x3-7.3"
 PLACES = list(places(document(DAMAGED)))
 JUNK: list[object] = [None, True, -1, 7, 10**9, 0.5, "", "x", "0-3", "-", [], [5], [[]], {}]
@@ -345,3 +339,43 @@ def test_isolated_cpus_leave_the_choice_in_a_life_too():
     recording = load_recording("life/x86-8cpu-1node-3x5-rotate-v2")
     aware = replay(replace(recording, cmdline="isolcpus=managed_irq,2"))
     assert aware.count("effective") < replay(recording).count("effective")
+
+
+X86 = [*(f"life/{name}" for name in COUNTS if name.startswith("x86")), *recording_names()]
+
+
+@pytest.mark.parametrize("name", [n for n in X86 if "x86" in n and "isolcpus" not in n])
+def test_a_boot_simulated_as_recorded_has_the_recorded_effective_cpus(name):
+    recording = load_recording(name)
+    run = run_as_recorded(recording)
+    recorded = {device.name: device for device in recording.devices}
+    for irq in run.interrupts:
+        device = recorded[irq.device]
+        assert irq.affinity == device.masks[irq.queue]
+        assert irq.effective in (None, device.effective[irq.queue])
+
+
+@pytest.mark.parametrize(
+    ("name", "histogram", "changes"),
+    [
+        ("life/x86-96cpu-2nodes-smt2-6x62-rotate-v2", {3: 13, 4: 82, 5: 1}, 318),
+        ("life/x86-96cpu-2nodes-smt2-6x62-rotate-next", {3: 15, 4: 78, 5: 3}, 318),
+        ("life/x86-48cpu-6nodes-smt2-6x32-rotate-v2-first", {3: 10, 4: 28, 5: 10}, 178),
+    ],
+)
+def test_disks_that_probe_in_parallel_exceed_what_device_by_device_reaches(
+    name, histogram, changes
+):
+    """In natural boots of patched kernels "no CPU more than 4" failed."""
+    assert run_as_recorded(name).summary.histogram == histogram
+    assert changes_of_device(load_recording(name).order) == changes
+
+
+def test_a_boot_whose_order_is_not_known_is_not_simulated():
+    recording = load_recording("x86-16cpu-1node-2x6-7.3")
+    first, *others = recording.devices
+    [other] = first.masks[5] - CpuSet([first.effective[5]])
+    effective = [*first.effective[:5], other, *first.effective[6:]]
+    moved = replace(recording, devices=(replace(first, effective=tuple(effective)), *others))
+    with pytest.raises(RequestError, match="the order of its requests is not known"):
+        run_as_recorded(moved)
