@@ -1189,9 +1189,55 @@ CAPTURES = {
 }
 
 
+OWN_CAPTURES = {
+    "x86-24cpu-2nodes-smt2-4x8-6.12": ("numa", [(8,)] * 4),
+    "x86-32cpu-4nodes-smt2-isolcpus-3x12-6.12": ("numa", [(12,)] * 3),
+    "x86-48cpu-2nodes-smt2-3x18-write4-poll2-6.1": ("numa-single-pop", [(4, 14)] * 3),
+}
+
+
+@pytest.mark.parametrize("name", OWN_CAPTURES)
+def test_machines_that_were_captured_where_they_ran_follow(name):
+    folder = data_dir() / "captures"
+    assert f"| `{name}` |" in (folder / "README.md").read_text(encoding="utf-8")
+    comparison = compare(load(folder / f"{name}.json"), search_offsets=0)
+    revision, numgrps = OWN_CAPTURES[name]
+    assert comparison.expected == revision
+    assert [judged.numgrps for judged in comparison.devices] == numgrps
+    for judged in comparison.devices:
+        assert judged.verdict == "follows"
+        assert revision in judged.revisions
+    assert comparison.order is not None
+    assert comparison.order.found
+    assert not any(row.odd for row in comparison.rows)
+    run = what_if(comparison)
+    masks = [irq.affinity for irq in run.interrupts]
+    shown = [row.affinity for row in comparison.rows if row.managed]
+    assert sorted(map(str, masks)) == sorted(map(str, shown))
+
+
+def test_counts_of_a_real_kernel_are_on_the_effective_cpus():
+    folder, name = data_dir() / "captures", "x86-24cpu-2nodes-smt2-4x8-6.12"
+    interrupts = load(folder / f"{name}.interrupts.txt").interrupts
+    counts = {shown.irq: CpuSet(shown.counts or ()) for shown in interrupts}
+    rows = [row for row in compare(load(folder / f"{name}.json")).rows if row.managed]
+    counted = [row for row in rows if counts[row.irq or 0]]
+    assert len(counted) == 22
+    for row in counted:
+        assert counts[row.irq or 0] == row.effective
+    # The same without affinities: the effective CPUs by counts alone.
+    document = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    for interrupt in document["interrupts"]:
+        interrupt.update(affinity=None, effective=None)
+    alone = compare(load(json.dumps(document), folder / f"{name}.interrupts.txt"))
+    assert {judged.verdict for judged in alone.devices} == {"follows"}
+    by_counts = {row.irq: row.effective for row in alone.rows if row.by_counts}
+    assert by_counts == {row.irq: row.effective for row in counted}
+
+
 def test_captures_are_of_the_recordings_that_their_readme_names():
     folder = data_dir() / "captures"
-    assert {path.stem for path in folder.glob("*.json")} == set(CAPTURES)
+    assert {path.stem for path in folder.glob("*.json")} == {*CAPTURES, *OWN_CAPTURES}
     readme = (folder / "README.md").read_text(encoding="utf-8")
     for name, recording in CAPTURES.items():
         assert f"| `{name}` | `{recording}` |" in readme

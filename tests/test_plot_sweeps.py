@@ -10,6 +10,8 @@ from groupcpus import pictures
 from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.topology import Topology
 from groupcpus.machines.probe import simulate
+from groupcpus.observed.queue_counts import count_queues
+from groupcpus.sources import load_machine
 from groupcpus.studies.latency import worst_disk_loss
 from groupcpus.studies.sweeps import sweep
 
@@ -94,3 +96,16 @@ def test_losses_are_those_of_the_model():
 def test_axes_of_the_caller_are_used():
     ax = pictures.disk_losses({"before": simulate("L96as_v4", revision="cluster")}, 1)
     assert pictures.successive_calls(Topology.uniform(1, 4, 1, 0), [2], "cluster", ax) is ax
+
+
+def test_numbers_of_queues_are_drawn_with_what_they_lack():
+    frame = count_queues(load_machine("node:2 core:4 pu:2", devices=2, irqchip="x86")).frame
+    figure = pictures.queue_chart(frame)
+    load, lacks = figure.axes
+    lines = {line.get_label(): np.asarray(line.get_ydata()).tolist() for line in load.lines}
+    assert lines["most on a CPU"] == frame["greatest"].tolist()
+    assert lines["best possible"] == frame["best"].tolist()
+    assert [line.get_label() for line in lacks.lines if np.any(line.get_ydata())] == [
+        "CPUs served from another node"
+    ]
+    assert len(load.patches) == frame["good"].sum() > 0

@@ -2,7 +2,9 @@
 """How many queues to ask for, so that none lacks a CPU and the load is even."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irqchips import make_irqchip
@@ -13,6 +15,9 @@ from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import simulate
 from groupcpus.machines.run import Interrupt, Run
 from groupcpus.observed.patience import Patience
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["QueueCount", "QueueCounts", "count_queues", "usual_counts"]
 
@@ -80,6 +85,14 @@ class QueueCounts:
     def good(self) -> tuple[int, ...]:
         """Numbers of queues with which none lacks a CPU, and the load is even."""
         return tuple(row.queues for row in self.rows if row.lacks_nothing and row.even)
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """One row a number of queues: the fields of `QueueCount`, and ``good``."""
+        import pandas as pd
+
+        frame = pd.DataFrame(map(asdict, self.rows), columns=list(QueueCount.__dataclass_fields__))
+        return frame.assign(good=frame["queues"].isin(self.good))
 
     @property
     def verdict(self) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         compare_sharing,
         sharing,
     )
+    from groupcpus.pictures.queue_counts import queue_chart
     from groupcpus.pictures.replays import agreement, effective_grid
     from groupcpus.pictures.sweeps import disk_losses, scores_by_family, shortfall, successive_calls
     from groupcpus.pictures.words import glossary
@@ -65,6 +66,7 @@ __all__ = [
     "glossary",
     "irqs_per_cpu",
     "nested_layout",
+    "queue_chart",
     "scores_by_family",
     "sharing",
     "shortfall",
@@ -102,6 +104,7 @@ _ROOMS = {
         "compare_sharing",
         "sharing",
     ),
+    "queue_counts": ("queue_chart",),
     "replays": ("agreement", "effective_grid"),
     "sweeps": ("disk_losses", "scores_by_family", "shortfall", "successive_calls"),
     "words": ("glossary",),
