@@ -110,7 +110,7 @@ def test_the_machines_can_be_read_from_files(capsys, tmp_path):
     assert text.startswith("mine: 4 CPUs in 1 node; 1 nvme with 4 queues\n")
     path.write_text("name = 4\n", encoding="utf-8")
     assert complaint(capsys, "run", str(path), "--revision", "numa") == (
-        "mine.toml: name: 4; expected a text"
+        "mine.toml: name: 4; expected a name such as L96as_v4"
     )
 
 

@@ -20,11 +20,12 @@ from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import data_dir
 from groupcpus.observed import judging
 from groupcpus.observed.compare import compare
-from groupcpus.observed.judging import VERDICTS
+from groupcpus.observed.folding import WIDTH
 from groupcpus.observed.patience import Patience
 from groupcpus.observed.problem import find_problem
 from groupcpus.observed.recordings import load_recording, recording_names
-from groupcpus.observed.report import WIDTH, comparison_text
+from groupcpus.observed.report import comparison_text
+from groupcpus.observed.verdicts import VERDICTS
 from groupcpus.observed.what_if import as_found, machine_from_capture, what_if
 from groupcpus.sources import load
 from groupcpus.sources.found import find_devices, irqchip_of
@@ -1034,7 +1035,11 @@ def test_a_great_capture_is_judged_in_seconds(cpus, disks, masks):
     comparison = compare(loaded)
     comparison_text(comparison)
     assert time.process_time() - start < 8
-    assert [judged.verdict for judged in comparison.devices] == ["differs"] * disks
+    # Nothing explains them; where that takes too long to be sure of, it is said.
+    assert {judged.verdict for judged in comparison.devices} <= {"differs", "cannot be judged"}
+    for judged in comparison.devices:
+        if judged.verdict == "cannot be judged":
+            assert judged.why.endswith("the search for what it asked for was given up")
 
 
 def test_a_search_without_time_gives_up_and_says_so():

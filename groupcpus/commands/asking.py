@@ -2,7 +2,7 @@
 """Commands that answer one question each about a machine of the reader's own."""
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from groupcpus.commands.command import Command, add_json, json_text, say_waiting
 from groupcpus.commands.opening import load_sources, open_machine
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import CpuListError, FormatError, brief
+from groupcpus.observed.folding import folded
 from groupcpus.observed.isolating import can_isolate
 from groupcpus.observed.managing import Refusal, read_refusals, which_managed
 from groupcpus.observed.moving import find_moves
 from groupcpus.observed.patience import Patience
 from groupcpus.observed.queue_counts import count_queues
-from groupcpus.observed.report import fold
 from groupcpus.observed.submitting import submissions
 
 __all__ = ["ISOLATE", "MANAGED", "MOVED", "QUEUES", "SUBMITTERS"]
@@ -49,12 +49,6 @@ def _plain(value: Any) -> Any:
     return _plain(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else value
 
 
-def _text(lines: Iterable[str]) -> str:
-    return "\n".join(
-        piece for line in lines for piece in (fold(line, 4 + len(line) - len(line.lstrip())))
-    )
-
-
 # --- which interrupts are managed?
 
 
@@ -73,7 +67,7 @@ def _managed(args: argparse.Namespace) -> str:
             brief(args.log[0]), "no line says that the affinity of an interrupt was refused"
         )
     answer = which_managed(load_sources(args.sources, args.arch), args.irq, refusals)
-    return json_text(_plain(answer)) if args.json else _text(answer.lines())
+    return json_text(_plain(answer)) if args.json else folded(answer.lines())
 
 
 def _refusals(name: str) -> Sequence[Refusal]:
@@ -103,7 +97,7 @@ def _isolate_arguments(parser: argparse.ArgumentParser) -> None:
 def _isolate(args: argparse.Namespace) -> str:
     flags = tuple(args.flags.split(","))
     answer = can_isolate(load_sources(args.sources, args.arch), args.cpus, flags)
-    return json_text(_plain(answer)) if args.json else _text(answer.lines())
+    return json_text(_plain(answer)) if args.json else folded(answer.lines())
 
 
 # --- how many queues?
@@ -132,7 +126,7 @@ def _queues(args: argparse.Namespace) -> str:
         patience=Patience(SECONDS, waiting=say_waiting),
     )
     if not args.json:
-        return _text(answer.lines())
+        return folded(answer.lines())
     return json_text(
         {"verdict": answer.verdict, "good": answer.good, "rows": _plain(list(answer.rows))}
     )
@@ -149,7 +143,7 @@ def _submitters_arguments(parser: argparse.ArgumentParser) -> None:
 def _submitters(args: argparse.Namespace) -> str:
     answer = submissions(load_sources(args.sources, args.arch))
     if not args.json:
-        return _text(answer.lines(args.cpu))
+        return folded(answer.lines(args.cpu))
     rows = answer.rows
     if args.cpu is not None:
         found = answer.of_cpu(args.cpu), answer.interrupting(args.cpu)
@@ -172,7 +166,7 @@ def _moved(args: argparse.Namespace) -> str:
     answer = find_moves(before, after)
     if args.json:
         return json_text({"verdict": answer.verdict, **_plain(answer)})
-    return _text(answer.lines())
+    return folded(answer.lines())
 
 
 MANAGED = Command(

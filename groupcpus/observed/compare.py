@@ -19,8 +19,9 @@ from groupcpus.errors import RequestError, brief
 from groupcpus.observed.completeness import stray_cpus
 from groupcpus.observed.effective import EffectiveCpus, find_order, managed_loads
 from groupcpus.observed.interleaving import Interleaving
-from groupcpus.observed.judging import OFFSETS, ROTATING, Judge, Judged, Row
+from groupcpus.observed.judging import OFFSETS, ROTATING, Judge
 from groupcpus.observed.patience import Patience
+from groupcpus.observed.verdicts import Judged, Row
 from groupcpus.sources import Interrupt, Loaded
 from groupcpus.sources.found import find_devices, find_mapped, irqchip_of
 

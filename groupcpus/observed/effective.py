@@ -11,9 +11,9 @@ from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import VectorSpaceError
 from groupcpus.observed.interleaving import Interleaving, find_interleaving
-from groupcpus.observed.judging import Judged, Row
 from groupcpus.observed.patience import Patience
 from groupcpus.observed.recorded import RecordedDevice
+from groupcpus.observed.verdicts import Judged, Row
 
 __all__ = ["EffectiveCpus", "find_order", "managed_loads"]
 

@@ -8,14 +8,16 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.errors import RequestError, counted
 from groupcpus.observed.compare import Comparison, compare
-from groupcpus.observed.judging import Judged, Row
+from groupcpus.observed.folding import folded
 from groupcpus.observed.kernels import isolated_cpus
+from groupcpus.observed.verdicts import Judged, Row
 from groupcpus.sources import Loaded
 from groupcpus.sources.found import release_version
 
 __all__ = ["IsolatedInterrupt", "Isolation", "can_isolate"]
 
 MOST_NAMES = 12
+MOST_LINES = 4
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,9 @@ class Isolation:
             row for row in self.rows if not row.housekeeping and row.effective_then is not None
         )
 
+    def __str__(self) -> str:
+        return folded(self.lines())
+
     def lines(self) -> Iterator[str]:
         """Return the answer as text."""
         yield (
@@ -108,8 +113,8 @@ class Isolation:
                 "fire for I/O that an isolated CPU submits, and for no other: keep I/O off these "
                 "CPUs, or ask for fewer queues, so that each mask has a housekeeping CPU."
             )
-        for row in self.kept_off[:MOST_NAMES]:
-            if "managed_irq" in self.flags:
+        if "managed_irq" in self.flags:
+            for row in self.kept_off[:MOST_LINES]:
                 yield (
                     f"  {row.name}: mask {row.affinity}, handled by CPU {row.effective_then}, also "
                     f"for I/O of the isolated {row.submitters}"

@@ -21,6 +21,7 @@ from groupcpus.observed.explaining import (
 from groupcpus.observed.kernels import isolated_cpus, revision_of_release
 from groupcpus.observed.patience import Patience
 from groupcpus.observed.spreading import default_affinities, other_function, spread_at_once
+from groupcpus.observed.verdicts import Judged, Row
 from groupcpus.sources import Loaded
 from groupcpus.sources.found import FoundDevice, Vector, nvme_parameter, release_version
 
@@ -28,134 +29,13 @@ __all__ = [
     "FIXED",
     "OFFSETS",
     "ROTATING",
-    "VERDICTS",
     "Judge",
-    "Judged",
-    "Row",
     "expected_revision",
     "offsets_text",
 ]
 
 OFFSETS = 512
 """Values of the call counter, from 0, that are tried for revisions that rotate."""
-
-VERDICTS = {
-    "follows": "its masks are those of group_cpus_evenly()",
-    "not managed": "its interrupts have the default affinity, or one node's CPUs",
-    "moved": "irqbalance, a user or the driver has set other affinities",
-    "other function": "another function of the kernel has spread its interrupts",
-    "older kernel": "a kernel before 6.3 has spread them in its own way",
-    "differs": "the kernel has spread them, and no revision known here gives these masks",
-    "cannot be judged": "the sources leave out what decides about its masks",
-    "not told": "no source tells the affinities",
-}
-
-
-@dataclass(frozen=True)
-class Row:
-    """A vector of a device.
-
-    Attributes
-    ----------
-    device : str
-        Whose.
-    queue : int or None
-        The queue's number, as its name has it; None for other vectors.
-    name : str
-        The interrupt's name.
-    irq : int or None
-        Its number; None where a queue map alone shows the queue.
-    kind : str
-        ``default``, ``read`` or ``other`` (no queue's).
-    affinity : CpuSet or None
-        As found; None: not told.
-    predicted : CpuSet or None
-        What `group_cpus_evenly` gives; None where there is nothing to predict.
-    effective : CpuSet or None
-        As found, or by counts.
-    managed : bool
-        Whether it is taken to be managed: the kernel owns its affinity.
-    shutdown : bool
-        Whether the kernel says that it is shut down (to root).
-    why : str
-        What there is to say of the mask; empty where it is as predicted.
-    effective_why : str
-        What there is to say of the effective CPU.
-    odd : bool
-        Whether the effective CPU contradicts what is known of the kernel.
-    counted : CpuSet or None
-        CPUs that have handled it since boot; None: not told.
-    by_counts : bool
-        Whether the effective CPU is the only one that has ever handled it, so probably the one.
-    """
-
-    device: str
-    queue: int | None
-    name: str
-    irq: int | None
-    kind: str
-    affinity: CpuSet | None
-    predicted: CpuSet | None
-    effective: CpuSet | None
-    managed: bool
-    shutdown: bool = False
-    why: str = ""
-    effective_why: str = ""
-    odd: bool = False
-    counted: CpuSet | None = None
-    by_counts: bool = False
-
-    @property
-    def mask(self) -> CpuSet | None:
-        """The affinity; where counts alone are told and fit, what is predicted."""
-        if self.affinity is None and self.by_counts and self.match:
-            return self.predicted
-        return self.affinity
-
-    @property
-    def match(self) -> bool | None:
-        """Whether what is told of the mask is as predicted; None if there is nothing to compare."""
-        if self.predicted is None:
-            return None
-        if self.affinity is None:
-            return self.counted <= self.predicted if self.counted else None
-        return self.predicted == self.affinity
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A device and what was found out about it.
-
-    Attributes
-    ----------
-    found : FoundDevice
-        The device.
-    verdict : str
-        A key of `VERDICTS`.
-    why : str
-        The evidence, in a sentence or two.
-    revisions : tuple of str
-        The revisions that explain all its masks.
-    explanations : tuple of Explanation
-        One a revision.
-    numgrps : tuple of int
-        The groups that its calls asked for, those with interrupts.
-    rows : tuple of Row
-        Vector by vector.
-    """
-
-    found: FoundDevice
-    verdict: str
-    why: str
-    revisions: tuple[str, ...]
-    explanations: tuple[Explanation, ...]
-    numgrps: tuple[int, ...]
-    rows: tuple[Row, ...]
-
-    @property
-    def calls_grouping(self) -> bool:
-        """Whether its masks come of `group_cpus_evenly`, or of what stood there before it."""
-        return self.verdict in ("follows", "differs", "older kernel", "cannot be judged")
 
 
 @dataclass(frozen=True)
@@ -166,6 +46,7 @@ class _Case:
     queues: tuple[Vector, ...]
     guess: Guess
     explanations: tuple[Explanation, ...]
+    gave_up: bool
     evidence: tuple[Evidence, ...]
 
     @property
@@ -193,7 +74,7 @@ class Judge:
         self.patience = patience
         self.explainer = Explainer(topology, search_offsets, patience)
         self.missing = missing_topology(loaded, self.expected, topology)
-        self.best: dict[object, tuple[Guess, tuple[Explanation, ...]]] = {}
+        self.best: dict[object, tuple[Guess, tuple[Explanation, ...], bool]] = {}
         self.defaults: dict[int | None, dict[CpuSet, str]] = {}
 
     def judge(self, found: FoundDevice) -> Judged:
@@ -256,24 +137,27 @@ class Judge:
         queues: Sequence[Vector],
         managed: bool,
         evidence: Sequence[Evidence],
-    ) -> tuple[Guess, tuple[Explanation, ...]]:
+    ) -> tuple[Guess, tuple[Explanation, ...], bool]:
         by_vector = dict(zip(map(id, queues), evidence, strict=True))
-        first: tuple[Guess, tuple[Explanation, ...]] | None = None
+        first: Guess | None = None
+        explanations: tuple[Explanation, ...] = ()
+        gave_up = False
         for guess in guesses(found, queues, self.loaded, managed):
             places: list[Place] = [
                 (place, by_vector[id(one)]) for place, one in guess.places(queues)
             ]
             if first is None:
-                first = guess, self.explainer.explanations(guess, places)
-                if any(one.explains for one in first[1]):
-                    return first
+                first, explanations = guess, self.explainer.explanations(guess, places)
+                if any(one.explains for one in explanations):
+                    break
             elif not self.patience.left("guessing what devices asked for"):
+                gave_up = True
                 break
             elif any(self.explainer.fits(guess, places, name) for name in FIXED):
-                return guess, self.explainer.explanations(guess, places)
+                return guess, self.explainer.explanations(guess, places), False
         assert first is not None  # there is always one
         # Half-right guesses mislead: what the device surely asked for is the better base.
-        return first
+        return first, explanations, gave_up
 
     def _spread(self, case: _Case, at_once: bool) -> Judged:
         """Decide of a device that the kernel spreads whether a revision explains it."""
@@ -336,6 +220,8 @@ class Judge:
         if old:
             release = self.loaded.kernel
             return "older kernel", f"{release} has no group_cpus_evenly() (6.3 on); {text}"
+        if case.gave_up:
+            return "cannot be judged", f"{text}; the search for what it asked for was given up"
         if case.by_counts:
             return "cannot be judged", f"no masks are known; {text}, by counts"
         if cut := self._cut(case, best):

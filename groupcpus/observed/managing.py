@@ -3,11 +3,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groupcpus.errors import RequestError, counted
 from groupcpus.observed.compare import compare
-from groupcpus.observed.judging import Row
+from groupcpus.observed.folding import folded
+from groupcpus.observed.verdicts import Row
 from groupcpus.sources import Interrupt, Loaded
 from groupcpus.sources.found import find_devices
 
@@ -58,6 +59,8 @@ class Managed:
         What shows it.
     refused : bool
         Whether a log says that its affinity could not be set.
+    eio : bool
+        Whether the error there was "Input/output error".
     """
 
     irq: int
@@ -66,6 +69,7 @@ class Managed:
     managed: bool | None
     why: str
     refused: bool = False
+    eio: bool = False
 
     @property
     def normal(self) -> bool | None:
@@ -79,6 +83,9 @@ class ManagedAnswer:
 
     rows: tuple[Managed, ...]
     unknown: tuple[Refusal, ...] = ()
+
+    def __str__(self) -> str:
+        return folded(self.lines())
 
     def lines(self) -> Iterator[str]:
         """Return the answer as text: devices with what may be written, and why."""
@@ -101,7 +108,9 @@ class ManagedAnswer:
         alike: dict[str, list[Managed]] = {}
         for row in self.rows:
             if row.refused and row.managed is False:
-                words = "not managed, yet refused: it may not be balanced at all (per CPU, timers)"
+                words = "not managed, refused for another reason: no online CPU in the value, ..."
+                if row.eio:
+                    words = "not managed, yet EIO: it may not be balanced, or its chip cannot"
             elif row.managed is None:
                 words = f"not known ({row.why})"
             else:
@@ -181,7 +190,7 @@ def which_managed(
     rows = _by_comparison(loaded) if loaded.topology is not None else _by_names(loaded)
     known = {row.irq for row in rows}
     answer = [
-        Managed(**{**vars(row), "refused": row.irq in said})
+        replace(row, refused=row.irq in said, eio=row.irq in said and said[row.irq].eio)
         for row in sorted(rows, key=lambda row: row.irq)
         if wanted is None or row.irq in wanted
     ]

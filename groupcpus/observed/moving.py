@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import RequestError, counted
+from groupcpus.observed.folding import folded
 from groupcpus.observed.managing import which_managed
 from groupcpus.sources import Interrupt, Loaded
 
@@ -92,6 +93,9 @@ class Moves:
         if self.irqbalance is not None:
             text += f"; irqbalance {'runs' if self.irqbalance else 'does not run'}"
         return f"{text}."
+
+    def __str__(self) -> str:
+        return folded(self.lines())
 
     def lines(self) -> Iterator[str]:
         """Return the answer as text."""

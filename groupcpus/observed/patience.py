@@ -2,13 +2,15 @@
 """A bound in time for what searches, and a word to those who wait for it."""
 
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, process_time
 
 __all__ = ["Patience"]
 
 
 class Patience:
     """The seconds that an answer may take, over all its searches.
+
+    They are the process's own: how busy the machine is does not decide what is found.
 
     Parameters
     ----------
@@ -27,16 +29,15 @@ class Patience:
 
     def __init__(self, seconds: float, waiting: Callable[[str], None] | None = None) -> None:
         self.start = monotonic()
-        self.end = self.start + seconds
+        self.end = process_time() + seconds
         self.waiting = waiting
 
     def left(self, doing: str) -> bool:
         """Return whether there is time left; say what is being done if it takes long."""
-        now = monotonic()
-        if self.waiting is not None and now - self.start > self.QUIET:
+        if self.waiting is not None and monotonic() - self.start > self.QUIET:
             self.waiting(doing)
             self.waiting = None
-        return now < self.end
+        return process_time() < self.end
 
     def part(self, share: float) -> "Patience":
         """Return the patience for a part, a share of what is left now.
@@ -47,7 +48,6 @@ class Patience:
         >>> whole.part(0.5).end < whole.end
         True
         """
-        now = monotonic()
-        some = Patience(max(0.0, self.end - now) * share)
+        some = Patience(max(0.0, self.end - process_time()) * share)
         some.start, some.waiting = self.start, self.waiting
         return some

@@ -14,6 +14,7 @@ from groupcpus.machines.bounds import least_maximum
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import simulate
 from groupcpus.machines.run import Interrupt, Run
+from groupcpus.observed.folding import folded
 from groupcpus.observed.patience import Patience
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ class QueueCounts:
             f"online CPU, {least.isolated} without a housekeeping CPU, "
             f"{counted(least.remote, 'CPU')} served from another node."
         )
+
+    def __str__(self) -> str:
+        return folded(self.lines())
 
     def lines(self) -> Iterator[str]:
         """Return a line a number: what is lacking, and the load."""

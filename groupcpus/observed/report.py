@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A comparison as text: a line a device, then what did not match, and what cannot be known."""
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import counted
 from groupcpus.observed.compare import Comparison
-from groupcpus.observed.judging import FIXED, ROTATING, Judged, offsets_text
+from groupcpus.observed.folding import fold
+from groupcpus.observed.judging import FIXED, ROTATING, offsets_text
 from groupcpus.observed.problem import find_problem
+from groupcpus.observed.verdicts import Judged
 from groupcpus.sources.found import natural
 
-__all__ = ["WIDTH", "comparison_text", "fold"]
+__all__ = ["comparison_text"]
 
-WIDTH = 100
 # Lines about what did not match; JSON has all of them.
 MOST_DETAILS = 20
 
@@ -31,7 +31,7 @@ def comparison_text(comparison: Comparison) -> str:
     >>> text = comparison_text(compare(load(
     ...     "/sys/devices/system/cpu/online:0-3\n"
     ...     "irq 31 affinity 0-1 effective 1 nvme0q1\nirq 32 affinity 2-3 effective 3 nvme0q2\n")))
-    >>> "nvme0" in text, max(map(len, text.splitlines())) <= WIDTH
+    >>> "nvme0" in text, max(map(len, text.splitlines())) <= 100
     (True, True)
     """
     lines = [*_head(comparison), ""]
@@ -67,7 +67,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
         f"irqchip {comparison.irqchip or 'not known'}; kernel {loaded.kernel or 'not told'}"
     )
     if loaded.kernel:
-        yield from fold(f"A kernel of this release should have {expected}.")
+        yield from fold(f"Kernels of this release have {expected}.")
     if loaded.cmdline:
         yield from fold(f"Command line: {' '.join(loaded.cmdline)}")
     for note in loaded.notes:
@@ -178,17 +178,3 @@ def _effective_lines(comparison: Comparison) -> Iterator[str]:
         special = row.effective_why.startswith(("shut down", "off the isolated"))
         if special and not row.odd:
             yield from fold(f"  {row.name}: effective {row.effective}, {row.effective_why}")
-
-
-def fold(text: str, indent: int = 4) -> list[str]:
-    """Break a line at blanks, and cpulists behind their commas."""
-    lines = [""]
-    for piece in re.split(r"(?<= )|(?<=,)(?=[0-9])", text):
-        while lines[-1].strip() and len(lines[-1]) + len(piece.rstrip()) > WIDTH:
-            lines.append(" " * indent)
-        lines[-1] += piece
-        while len(lines[-1].rstrip()) > WIDTH:
-            # A name that somebody made up, longer than a line.
-            lines[-1], rest = lines[-1][:WIDTH], lines[-1][WIDTH:]
-            lines.append(" " * indent + rest)
-    return [line.rstrip() for line in lines]

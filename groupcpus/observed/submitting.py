@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import RequestError, brief, counted
 from groupcpus.observed.compare import Comparison, compare
-from groupcpus.observed.judging import Judged
+from groupcpus.observed.folding import folded
+from groupcpus.observed.verdicts import Judged
 from groupcpus.sources import Loaded
 
 if TYPE_CHECKING:
@@ -88,10 +89,17 @@ class Submissions:
         self._check(cpu)
         return tuple(row for row in self.rows if row.interrupted == cpu)
 
+    def about(self, cpu: int) -> str:
+        """Return both directions of one CPU as text."""
+        return folded(self.lines(cpu))
+
     def _check(self, cpu: int) -> None:
         possible = self.comparison.topology.possible
         if not isinstance(cpu, int) or isinstance(cpu, bool) or cpu not in possible:
             raise RequestError(f"cpu {brief(cpu)}: expected one of {possible}")
+
+    def __str__(self) -> str:
+        return folded(self.lines())
 
     def lines(self, cpu: int | None = None) -> Iterator[str]:
         """Return both directions as text; of one CPU alone if it is named."""

@@ -13,7 +13,8 @@ from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import simulate
 from groupcpus.machines.run import Call, Interrupt, Run
 from groupcpus.observed.compare import Comparison, compare
-from groupcpus.observed.judging import Judged, expected_revision
+from groupcpus.observed.judging import expected_revision
+from groupcpus.observed.verdicts import Judged
 from groupcpus.sources import Loaded
 from groupcpus.sources.found import FoundDevice, irqchip_of, natural, nvme_parameter
 
