@@ -19,7 +19,7 @@ from concurrent.futures import (
     as_completed,
 )
 from contextlib import contextmanager, nullcontext
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -178,6 +178,24 @@ def _plan(
     axes: Axes,
 ) -> list[Job]:
     """Check the arguments, and put the cells into jobs of about the same size."""
+    _check_axes(machines, axes)
+    counts = (None,) if devices is None else devices
+    cells = [
+        (machine, counts, wanted)
+        for machine in machines
+        for wanted in ((None,) if queues is None else queues)
+    ]
+    for (machine, _, wanted), count in product(cells, counts):
+        made = with_devices(machine, count, wanted)
+        if len(made) > MAX_DEVICES:
+            raise RequestError(f"devices: {len(made)} are too many, at most {MAX_DEVICES}")
+        for probe in axes.probes:
+            probe_calls(made, len(machine.topology.possible), probe)
+    step = max(1, _ROWS_PER_JOB // max(1, len(counts) * axes.size))
+    return [Job(tuple(cells[at : at + step]), axes) for at in range(0, len(cells), step)]
+
+
+def _check_axes(machines: Sequence[Machine], axes: Axes) -> None:
     for argument, named in (("machines", machines), ("revisions", axes.revisions)):
         for name, times in Counter(thing.name for thing in named).items():
             if times > 1:
@@ -191,21 +209,6 @@ def _plan(
         request_order(order, {})
     for machine in machines:
         _check_machine(machine, axes)
-    counts = (None,) if devices is None else devices
-    cells = [
-        (machine, counts, wanted)
-        for machine in machines
-        for wanted in ((None,) if queues is None else queues)
-    ]
-    for machine, _, wanted in cells:
-        for count in counts:
-            made = with_devices(machine, count, wanted)
-            if len(made) > MAX_DEVICES:
-                raise RequestError(f"devices: {len(made)} are too many, at most {MAX_DEVICES}")
-            for probe in axes.probes:
-                probe_calls(made, len(machine.topology.possible), probe)
-    step = max(1, _ROWS_PER_JOB // max(1, len(counts) * axes.size))
-    return [Job(tuple(cells[at : at + step]), axes) for at in range(0, len(cells), step)]
 
 
 def _check_machine(machine: Machine, axes: Axes) -> None:

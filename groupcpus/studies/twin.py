@@ -25,6 +25,8 @@ UINT_MAX = 0xFFFFFFFF
 
 # Without Python's checks for a divisor of 0; there is none.
 fast = njit(cache=True, error_model="numpy")
+# What is done for every vector or group is put where it is called: passing arrays takes longer.
+inlined = njit(cache=True, error_model="numpy", inline="always")
 
 # What tells the revisions apart, as fields of a number.
 SINGLE_POP, CLUSTERS, FLOOR, SMALLEST, SUM, REDUCED, ONE_IS_ZERO, CLASSES, TILES = (
@@ -392,26 +394,27 @@ def rotate_cluster_extras(call, parts, numgrps, numcpus, ngroups):
                 placed += 1
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@inlined
 def grp_spread_init_one(unit, at, start, room, curgrp, group):
     """Fill a group: the next free CPU, then its siblings, while there is room.
 
     Returns where the next group goes on; dealing started at `start` and goes once around.
     """
-    while room > 0 and at < start + unit.ncpus:
-        cpu = unit.cpus[unit.begin + (at if at < unit.ncpus else at - unit.ncpus)]
+    cpus, begin, ncpus, first, following = unit
+    while room > 0 and at < start + ncpus:
+        cpu = cpus[begin + (at if at < ncpus else at - ncpus)]
         at += 1
         if group[cpu] >= 0:
             continue
         group[cpu] = curgrp
         room -= 1
         # From the lowest CPU on, all lower siblings are gone already.
-        sibling = unit.first[cpu] if start else unit.following[cpu]
+        sibling = first[cpu] if start else following[cpu]
         while room > 0 and sibling >= 0:
             if group[sibling] < 0:
                 group[sibling] = curgrp
                 room -= 1
-            sibling = unit.following[sibling]
+            sibling = following[sibling]
     return at
 
 
@@ -736,6 +739,8 @@ class Place(NamedTuple):
     state: Any
     work: Any
     group: Any
+    turns: Any
+    """The order of requests of a device that has its turns in a row."""
 
 
 class Cursor(NamedTuple):
@@ -743,8 +748,9 @@ class Cursor(NamedTuple):
 
     first: Any
     """Its first call."""
-    call: Any
-    """The call of its next vector; -1: it has allocated nothing yet."""
+    calls: Any
+    """The call of its next vector, from 0 on; -1: it has allocated nothing yet."""
+    ncalls: Any
     group: Any
     pre_vectors: Any
 
@@ -784,57 +790,90 @@ def by_group(masks, k, group, nummasks):
 
 
 @fast
-def least_charged(chip, state, online, cpus):
-    """Return the CPU that an irqchip picks; -1: none is online."""
+def least_charged(charges, online):
+    """Return the online CPU that least is charged to, the first on a tie; -1: none is online."""
     chosen = -1
-    for cpu in cpus:
-        if online[cpu]:
-            if chip == FIRST:
-                return cpu
-            least = state.charges[chosen] if chosen >= 0 else UINT_MAX
-            if state.charges[cpu] < least + (chip == LAST_OF_LEAST):
-                chosen = cpu
+    for cpu in range(len(online)):
+        if online[cpu] and (chosen < 0 or charges[cpu] < charges[chosen]):
+            chosen = cpu
     return chosen
 
 
 @fast
 def allocate(chip, machine, masks, k, state):
     """Allocate a call's vectors: `its` charges each to the least loaded of all CPUs."""
-    cpus, start = masks.cpus[k], masks.start[k]
+    cpus, start, charged = masks.cpus[k], masks.start[k], masks.charged[k]
+    node, cluster, online = machine.node, machine.cluster, machine.online
+    hot, charges = state.hot, state.charges
+    crossing_nodes = crossing_clusters = 0
     for g in range(masks.filled[k]):
-        masks.charged[k, g] = -1
-        size = start[g + 1] - start[g]
-        if not size:
+        charged[g] = -1
+        begin, end = start[g], start[g + 1]
+        if begin == end:
             continue
-        last = cpus[start[g + 1] - 1]
+        last = cpus[end - 1]
         across_nodes = across_clusters = any_online = False
-        for at in range(start[g], start[g + 1]):
-            cpu = cpus[at]
-            any_online |= machine.online[cpu] != 0
-            across_nodes |= machine.node[cpu] != machine.node[last]
-            across_clusters |= machine.cluster[cpu] != machine.cluster[last]
-        state.crossing[0] += across_nodes
-        state.crossing[1] += across_clusters and machine.cluster[last] >= 0
-        if size == 1 and any_online:
-            state.hot[last] = 1
+        for at in range(begin, end):
+            any_online |= online[cpus[at]] != 0
+            across_nodes |= node[cpus[at]] != node[last]
+            across_clusters |= cluster[cpus[at]] != cluster[last]
+        crossing_nodes += across_nodes
+        crossing_clusters += across_clusters and cluster[last] >= 0
+        if begin + 1 == end and any_online:
+            hot[last] = 1
         if chip == FIRST_OF_LEAST and any_online:
-            cpu = least_charged(chip, state, machine.online, np.arange(len(machine.online)))
-            masks.charged[k, g] = cpu
-            state.charges[cpu] += 1
+            charged[g] = least_charged(charges, online)
+            charges[charged[g]] += 1
+    state.crossing[0] += crossing_nodes
+    state.crossing[1] += crossing_clusters
+
+
+@inlined
+def pick(chip, cpus, span, online, charges):
+    """Return the CPU of a mask that an irqchip picks; -1: none is online.
+
+    That is the one that least is charged to: the last one on a tie (x86), the first (`its`);
+    elsewhere the first of all.
+    """
+    k, begin, end = span
+    chosen = -1
+    for at in range(begin, end):
+        cpu = cpus[k, at]
+        if online[cpu]:
+            better = chip != FIRST and charges[cpu] < charges[chosen] + (chip == LAST_OF_LEAST)
+            if chosen < 0 or better:
+                chosen = cpu
+    return chosen
 
 
 @fast
-def request(chip, machine, masks, vector, state):
-    """Request a vector: put it on a CPU of its mask, if one is online."""
-    k, g = vector
-    if masks.charged[k, g] >= 0:
-        state.charges[masks.charged[k, g]] -= 1
-    cpus = masks.cpus[k, masks.start[k, g] : masks.start[k, g + 1]]
-    cpu = least_charged(chip, state, machine.online, cpus)
-    if cpu >= 0:
-        state.loads[cpu] += 1
-        state.submitters[cpu] += len(cpus)
-        state.charges[cpu] += 1
+def request_turns(chip, place, cursor, order, turn):
+    """Request vectors in this order, until a device has allocated nothing yet: return when."""
+    first, calls, ncalls, group, pre_vectors = cursor
+    cpus, start, filled, charged = place.masks
+    loads, submitters, charges = place.state.loads, place.state.submitters, place.state.charges
+    online = place.machine.online
+    while turn < len(order) and calls[order[turn]] >= 0:
+        at = order[turn]
+        turn += 1
+        if pre_vectors[at]:
+            pre_vectors[at] -= 1
+            continue
+        while calls[at] < ncalls[at] and group[at] >= filled[first[at] + calls[at]]:
+            calls[at] += 1
+            group[at] = 0
+        if calls[at] == ncalls[at]:
+            continue
+        k, g = first[at] + calls[at], group[at]
+        group[at] += 1
+        if charged[k, g] >= 0:
+            charges[charged[k, g]] -= 1
+        cpu = pick(chip, cpus, (k, start[k, g], start[k, g + 1]), online, charges)
+        if cpu >= 0:
+            loads[cpu] += 1
+            submitters[cpu] += start[k, g + 1] - start[k, g]
+            charges[cpu] += 1
+    return turn
 
 
 @fast
@@ -878,6 +917,7 @@ def new_cursor(ndevices):
         np.empty(ndevices, np.int64),
         np.empty(ndevices, np.int64),
         np.empty(ndevices, np.int64),
+        np.empty(ndevices, np.int64),
     )
 
 
@@ -889,61 +929,44 @@ def begin_run(runs, r, state, cursor):
     first = runs.devices[r]
     for d in range(first, runs.devices[r + 1]):
         cursor.first[d - first] = runs.calls[d] - runs.calls[first]
-        cursor.call[d - first] = -1
+        cursor.calls[d - first] = -1
+        cursor.ncalls[d - first] = runs.calls[d + 1] - runs.calls[d]
         cursor.group[d - first] = 0
         cursor.pre_vectors[d - first] = runs.pre_vectors[d]
 
 
 @fast
-def allocate_device(runs, r, d, place):
-    """Make a device's calls, and allocate all its vectors."""
-    masks, state = place.masks, place.state
-    first = runs.calls[runs.devices[r]]
+def allocate_device(runs, r, at, place, cursor):
+    """Make a device's calls, and allocate all its vectors.  Returns how many."""
+    masks, first, d = place.masks, cursor.first[at], runs.devices[r] + at
+    vectors = runs.pre_vectors[d]
     for c in range(runs.calls[d], runs.calls[d + 1]):
+        k = first + c - runs.calls[d]
         call = Call(runs.code[r], runs.numgrps[c], runs.offsets[c])
         nummasks = group_cpus_evenly(call, place.lay, place.work, place.group)
-        by_group(masks, c - first, place.group, nummasks)
-        allocate(runs.chip[r], place.machine, masks, c - first, state)
-
-
-@fast
-def next_vector(cursor, at, ncalls, filled):
-    """Return the call and group of a device's next vector; a call of -1: there is none."""
-    while cursor.call[at] < ncalls:
-        k, g = cursor.first[at] + cursor.call[at], cursor.group[at]
-        if g < filled[k]:
-            cursor.group[at] += 1
-            return k, g
-        cursor.call[at] += 1
-        cursor.group[at] = 0
-    return -1, 0
-
-
-@fast
-def take_turn(runs, r, at, place, cursor):
-    """Request a device's next vector.  Returns whether there was one."""
-    d = runs.devices[r] + at
-    if cursor.call[at] < 0:
-        allocate_device(runs, r, d, place)
-        cursor.call[at] = 0
-    if cursor.pre_vectors[at]:
-        cursor.pre_vectors[at] -= 1
-        return True
-    vector = next_vector(cursor, at, runs.calls[d + 1] - runs.calls[d], place.masks.filled)
-    if vector[0] >= 0:
-        request(runs.chip[r], place.machine, place.masks, vector, place.state)
-    return vector[0] >= 0
+        by_group(masks, k, place.group, nummasks)
+        allocate(runs.chip[r], place.machine, masks, k, place.state)
+        vectors += masks.filled[k]
+    cursor.calls[at] = 0
+    return vectors
 
 
 @fast
 def place_run(runs, r, place, cursor, counts):
     """Place a run's interrupts in its order of requests."""
     begin_run(runs, r, place.state, cursor)
-    for turn in range(runs.turns[r], runs.turns[r + 1]):
-        take_turn(runs, r, runs.order[turn], place, cursor)
-    for d in range(runs.devices[r], runs.devices[r + 1]):
-        while take_turn(runs, r, d - runs.devices[r], place, cursor):
-            pass
+    chip, first = runs.chip[r], runs.devices[r]
+    order = runs.order[runs.turns[r] : runs.turns[r + 1]]
+    turn = 0
+    while turn < len(order):
+        turn = request_turns(chip, place, cursor, order, turn)
+        if turn < len(order):
+            allocate_device(runs, r, order[turn], place, cursor)
+    for d in range(first, runs.devices[r + 1]):
+        if not len(order):
+            vectors = allocate_device(runs, r, d - first, place, cursor)
+            place.turns[:vectors] = d - first
+            request_turns(chip, place, cursor, place.turns[:vectors], 0)
         if runs.row[d] >= 0:
             tell(counts, runs.row[d], place.state)
 
@@ -965,10 +988,11 @@ def place_many(machines, lay, runs, counts):
         most_calls = max(most_calls, runs.calls[last] - runs.calls[first])
     masks, state, group = new_masks(most_calls, ncpus), new_state(ncpus), np.empty(ncpus, np.int32)
     cursor = new_cursor(most_devices)
+    turns = np.empty(most_calls * ncpus + runs.pre_vectors.max(), np.int64)
     before = -1
     for r in range(len(runs.machine)):
         machine = machine_at(machines, runs.machine[r])
         if runs.machine[r] != before:
             lay_out(lay, machine, scratch)
             before = runs.machine[r]
-        place_run(runs, r, Place(machine, lay, masks, state, work, group), cursor, counts)
+        place_run(runs, r, Place(machine, lay, masks, state, work, group, turns), cursor, counts)
