@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -18,7 +18,7 @@ from groupcpus.engine.irqchips import IRQCHIPS
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import GroupCpusError, RequestError, VectorSpaceError
 from groupcpus.machines.devices import Device
-from groupcpus.machines.events import Event, parse_events
+from groupcpus.machines.events import EVENTS, Event, parse_events
 from groupcpus.machines.inuse import topology_now
 from groupcpus.machines.machine import Machine
 
@@ -232,6 +232,27 @@ def test_what_is_no_event_is_refused_in_a_sentence(text, message):
     assert len(str(caught.value)) < 500
 
 
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([*EVENTS, "off", "on", "nvme0", ";", "\n", "0-3", "7", "-", "٣"]),
+            st.text(max_size=5),
+        ),
+        max_size=12,
+    )
+)
+def test_any_text_is_events_that_read_back_or_one_of_our_errors(words):
+    try:
+        events = parse_events(" ".join(words))
+    except RequestError as error:
+        message = str(error)
+    else:
+        message = ""
+        assert parse_events("; ".join(map(str, events))) == events
+    assert "\n" not in message
+    assert len(message) <= 500
+
+
 @pytest.mark.parametrize(
     ("events", "message"),
     [
@@ -295,9 +316,12 @@ class Living(RuleBasedStateMachine):
         start=st.integers(0, 1 << 32),
         threads=st.integers(1, 2),
         cluster=st.sampled_from([None, 0, 2, 4]),
+        offline=st.sets(st.integers(1, 7), max_size=5),
     )
-    def boot(self, irqchip, revision, start, threads, cluster):
+    def boot(self, irqchip, revision, start, threads, cluster, offline):
         topology = Topology.uniform(nodes=2, cpus_per_node=4, threads=threads, cluster=cluster)
+        online = str(topology.online - CpuSet(offline))
+        topology = Topology.from_dict(topology.to_dict() | {"online": online})
         arch = "x86_64" if irqchip == "x86" else "arm64"
         devices = [
             Device("nvme0", "nvme", 3),
