@@ -258,12 +258,12 @@ def test_archives_cut_off_or_damaged(tmp_path):
 
 
 def test_archives_that_unpack_to_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr("groupcpus.sources.archives.MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr("groupcpus.sources.limits.UNPACKED", 1_000_000)
     member = ("zeros", tarfile.REGTYPE, bytes(2_000_000))
     (tmp_path / "bomb.tar.gz").write_bytes(made_archive(member))
     with pytest.raises(FormatError, match="more than 1000000 bytes unpacked"):
         load_topology(tmp_path / "bomb.tar.gz")
-    monkeypatch.setattr("groupcpus.sources.archives.MAX_MEMBERS", 3)
+    monkeypatch.setattr("groupcpus.sources.limits.MEMBERS", 3)
     members = [(f"file{number}", tarfile.REGTYPE, b"") for number in range(5)]
     (tmp_path / "many.tar.gz").write_bytes(made_archive(*members))
     with pytest.raises(FormatError, match="more than 3 members"):

@@ -9,8 +9,9 @@ interrupt, its affinity and its effective affinity.
 import re
 
 from groupcpus.errors import FormatError
-from groupcpus.sources.facts import MAX_NAME, Facts, read_cpulist, read_number
-from groupcpus.sources.irqfiles import MAX_IRQ, note_interrupt, read_queue_map
+from groupcpus.sources import limits
+from groupcpus.sources.facts import Facts, read_cpulist, read_number
+from groupcpus.sources.irqfiles import note_interrupt, read_queue_map
 from groupcpus.sources.sysfs import Tree, read_tree
 
 __all__ = ["DumpReader"]
@@ -111,8 +112,8 @@ class DumpReader:
         if key not in Tree.LONG and (numbered := _GREP_NUMBER.match(value)):
             value = value[numbered.end() :]
         if name := _BY_NAME.search(path):
-            irq = read_number(where, name[1], MAX_IRQ)
-            note_interrupt(self.scripts, where, irq, actions=(name[2][:MAX_NAME],))
+            irq = read_number(where, name[1], limits.IRQ)
+            note_interrupt(self.scripts, where, irq, actions=(name[2][: limits.NAME],))
         try:
             self.tree.add_line(key, value)
         except FormatError as error:
@@ -130,7 +131,7 @@ class DumpReader:
         if not found:
             return False
         told: dict[str, str | None] = found.groupdict()
-        irq = read_number(where, found["irq"], MAX_IRQ)
+        irq = read_number(where, found["irq"], limits.IRQ)
         affinity, effective = told.get("affinity"), told.get("effective")
         if not affinity and not effective:
             self.scripts.notes.append(f"{where}: interrupt {irq} has no affinity to read")
@@ -141,7 +142,7 @@ class DumpReader:
         if effective is not None:
             values["effective"] = read_cpulist(where, effective)
         if told.get("name"):
-            values["actions"] = (str(told["name"])[:MAX_NAME],)
+            values["actions"] = (str(told["name"])[: limits.NAME],)
         if told.get("managed") is not None:
             values["managed"] = told["managed"] == "1"
         note_interrupt(self.scripts, where, irq, **values)

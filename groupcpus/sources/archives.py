@@ -15,17 +15,11 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from groupcpus.errors import FormatError, brief
+from groupcpus.sources import limits
 from groupcpus.sources.sysfs import Tree
 
 __all__ = ["is_tar", "is_zip", "read_tar", "read_zip", "unpacked"]
 
-MAX_PACKED = 8_000_000
-MAX_UNPACKED = 256_000_000
-# A tar of cpu and node in /sys/devices/system has some 200 members a CPU.
-MAX_MEMBERS = 32_000
-# Of a compressed file: what `cat a.gz b.gz` makes.
-MAX_PARTS = 1000
-MAX_HEADER = 65_536
 _MEMORY = 100_000_000
 _CHUNK = 1 << 16
 
@@ -85,8 +79,8 @@ class _Unpacking(io.RawIOBase):
                 raise FormatError(self._where, f"cannot be unpacked: {error}") from None
             if found:
                 self._size += len(found)
-                if self._size > MAX_UNPACKED:
-                    raise FormatError(self._where, f"more than {MAX_UNPACKED} bytes unpacked")
+                if self._size > limits.UNPACKED:
+                    raise FormatError(self._where, f"more than {limits.UNPACKED} bytes unpacked")
                 buffer[: len(found)] = found
                 return len(found)
             if not self._decoder.eof and self._decoder.needs_input and self._at == len(self._data):
@@ -97,8 +91,8 @@ class _Unpacking(io.RawIOBase):
         if not self._data[self._at : self._at + _CHUNK].strip(b"\0"):
             return False
         self._parts += 1
-        if self._parts > MAX_PARTS:
-            raise FormatError(self._where, f"more than {MAX_PARTS} packed parts")
+        if self._parts > limits.PARTS:
+            raise FormatError(self._where, f"more than {limits.PARTS} packed parts")
         self._decoder = self._make()
         return True
 
@@ -114,9 +108,9 @@ def unpacked(file: io.BufferedReader, where: str) -> io.BufferedReader:
     head = file.peek(8)
     for magic, make in _FORMS:
         if head.startswith(magic):
-            data = file.read(MAX_PACKED + 1)
-            if len(data) > MAX_PACKED:
-                raise FormatError(where, f"more than {MAX_PACKED} packed bytes")
+            data = file.read(limits.PACKED + 1)
+            if len(data) > limits.PACKED:
+                raise FormatError(where, f"more than {limits.PACKED} packed bytes")
             return io.BufferedReader(_Unpacking(data, make, where), _CHUNK)
     return file
 
@@ -143,7 +137,7 @@ class _Member(tarfile.TarInfo):
                 raise  # blocks of zeros are the archive's end
             # tarfile would take this as its end, too.
             raise FormatError("archive", f"the archive is damaged: {error}") from None
-        if member.type not in tarfile.SUPPORTED_TYPES and member.size > MAX_HEADER:
+        if member.type not in tarfile.SUPPORTED_TYPES and member.size > limits.FILE:
             raise FormatError("archive", f"a member's header has {member.size} bytes")
         return member
 
@@ -152,13 +146,13 @@ class _Bounded(io.RawIOBase):
     """A stream that refuses to go on for ever."""
 
     def __init__(self, stream: BinaryIO, where: str) -> None:
-        self._stream, self._where, self._left = stream, where, MAX_UNPACKED
+        self._stream, self._where, self._left = stream, where, limits.UNPACKED
 
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:
-            raise FormatError(self._where, f"more than {MAX_UNPACKED} bytes")
+            raise FormatError(self._where, f"more than {limits.UNPACKED} bytes")
         return data
 
 
@@ -185,7 +179,7 @@ def read_tar(stream: BinaryIO, where: str) -> Tree:
 
 
 def _read_members(archive: tarfile.TarFile, tree: Tree) -> None:
-    for _ in range(MAX_MEMBERS):
+    for _ in range(limits.MEMBERS):
         member = archive.next()
         if member is None:
             return
@@ -203,7 +197,7 @@ def _read_members(archive: tarfile.TarFile, tree: Tree) -> None:
             tree.add(member.name, data)
     raise FormatError(
         tree.where,
-        f"more than {MAX_MEMBERS} members: leave out all but cpu*/topology, cpu*/cache and node, "
+        f"more than {limits.MEMBERS} members: pack but cpu*/topology, cpu*/cache and node, "
         "or run capture.py there",
     )
 
@@ -230,8 +224,8 @@ def read_zip(file: BinaryIO, where: str) -> Tree:
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            if len(members) > MAX_MEMBERS:
-                raise FormatError(where, f"more than {MAX_MEMBERS} members")
+            if len(members) > limits.MEMBERS:
+                raise FormatError(where, f"more than {limits.MEMBERS} members")
             for member in members:
                 _check_path(where, member.filename)
                 if key := Tree.key(member.filename):

@@ -9,53 +9,48 @@ import attrs
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.engine.topology import MAX_NODES
 from groupcpus.errors import FormatError, brief
+from groupcpus.sources import limits
 from groupcpus.sources.capture import FORMAT, VERSION
 from groupcpus.sources.facts import (
-    MAX_DISTANCES,
-    MAX_INTERRUPTS,
-    MAX_NAME,
-    MAX_QUEUES,
     Facts,
     Interrupt,
     read_cpu,
     read_cpulist,
     read_node,
 )
-from groupcpus.sources.irqfiles import MAX_IRQ, read_queue_map
+from groupcpus.sources.irqfiles import read_queue_map
 from groupcpus.sources.structures import between, one_of, structured, text
 
 __all__ = ["read_capture"]
 
-MAX_LIST = 65536
-
 
 @attrs.frozen(kw_only=True)
 class _Topology:
-    possible: str | None = text(MAX_LIST)
-    present: str | None = text(MAX_LIST)
-    online: str | None = text(MAX_LIST)
-    isolated: str | None = text(MAX_LIST)
-    nohz_full: str | None = text(MAX_LIST)
+    possible: str | None = text(limits.FILE)
+    present: str | None = text(limits.FILE)
+    online: str | None = text(limits.FILE)
+    isolated: str | None = text(limits.FILE)
+    nohz_full: str | None = text(limits.FILE)
     nodes: dict[str, str]
-    possible_nodes: str | None = text(MAX_LIST)
-    online_nodes: str | None = text(MAX_LIST)
+    possible_nodes: str | None = text(limits.FILE)
+    online_nodes: str | None = text(limits.FILE)
     cpu_node: dict[str, int]
     distances: dict[str, list[int]]
     siblings: list[str]
     clusters: list[str]
     cluster_source: str = one_of("cluster_cpus_list", "l2", "unknown")
-    no_cluster: str = text(MAX_LIST)
-    untold: str = text(MAX_LIST)
+    no_cluster: str = text(limits.FILE)
+    untold: str = text(limits.FILE)
 
 
 @attrs.frozen(kw_only=True)
 class _Interrupt:
-    irq: int = between(0, MAX_IRQ)
-    chip: str = text(MAX_NAME)
+    irq: int = between(0, limits.IRQ)
+    chip: str = text(limits.NAME)
     hwirq: int | None
-    actions: list[str] = text(MAX_NAME)  # noqa: RUF009
-    affinity: str | None = text(MAX_LIST)
-    effective: str | None = text(MAX_LIST)
+    actions: list[str] = text(limits.NAME)  # noqa: RUF009
+    affinity: str | None = text(limits.FILE)
+    effective: str | None = text(limits.FILE)
     node: int | None = between(-1, MAX_NODES - 1)
     managed: bool | None
     shutdown: bool | None
@@ -63,29 +58,29 @@ class _Interrupt:
 
 @attrs.frozen(kw_only=True)
 class _Device:
-    slot: str = text(MAX_NAME)
+    slot: str = text(limits.NAME)
     # "class" is no name that Python allows; see _renamed().
-    class_: str | None = text(MAX_NAME)
-    driver: str | None = text(MAX_NAME)
+    class_: str | None = text(limits.NAME)
+    driver: str | None = text(limits.NAME)
     node: int | None = between(-1, MAX_NODES - 1)
     irqs: list[int]
-    name: str | None = text(MAX_NAME)
-    queue_count: int | None = between(-1, MAX_QUEUES)
+    name: str | None = text(limits.NAME)
+    queue_count: int | None = between(-1, limits.QUEUES)
 
 
 @attrs.frozen(kw_only=True)
 class _Disk:
-    name: str = text(MAX_NAME)
-    slot: str | None = text(MAX_NAME)
+    name: str = text(limits.NAME)
+    slot: str | None = text(limits.NAME)
     queues: dict[str, str]
 
 
 @attrs.frozen(kw_only=True)
 class _Capture:
-    format: str = text(MAX_NAME)
+    format: str = text(limits.NAME)
     version: int = between(VERSION, VERSION)
-    kernel: str | None = text(MAX_NAME)
-    arch: str | None = text(MAX_NAME)
+    kernel: str | None = text(limits.NAME)
+    arch: str | None = text(limits.NAME)
     topology: _Topology
     cmdline: list[str] = text(4096)  # noqa: RUF009
     nvme: dict[str, str]
@@ -110,8 +105,8 @@ def read_capture(document: dict[str, Any], where: str) -> Facts:
         )
     capture: _Capture = structured(_Capture, _renamed(document), where)
     for name, entries in (("interrupts", capture.interrupts), ("devices", capture.devices)):
-        if len(entries) > MAX_INTERRUPTS:
-            raise FormatError(f"{where}: {name}", f"more than {MAX_INTERRUPTS} entries")
+        if len(entries) > limits.INTERRUPTS:
+            raise FormatError(f"{where}: {name}", f"more than {limits.INTERRUPTS} entries")
     facts = Facts(where, kernel=capture.kernel or None, arch=capture.arch or None)
     facts.irqbalance = capture.irqbalance
     facts.cmdline = tuple(capture.cmdline[:64])
@@ -128,8 +123,8 @@ def read_capture(document: dict[str, Any], where: str) -> Facts:
             )
         facts.interrupts[entry.irq] = _interrupt(f"{where}: interrupts[{index}]", entry)
     for index, device in enumerate(capture.devices):
-        if any(not 0 <= irq <= MAX_IRQ for irq in device.irqs):
-            raise FormatError(f"{where}: devices[{index}]: irqs", f"expected 0 to {MAX_IRQ}")
+        if any(not 0 <= irq <= limits.IRQ for irq in device.irqs):
+            raise FormatError(f"{where}: devices[{index}]: irqs", f"expected 0 to {limits.IRQ}")
     facts.devices = tuple(
         {name.rstrip("_"): value for name, value in attrs.asdict(device).items()}
         for device in capture.devices
@@ -201,8 +196,8 @@ def _read_distances(where: str, topology: _Topology, ids: Sequence[CpuSet], fact
     candidates = [sorted(nodes) for nodes in (ids[0], facts.nodes or {}, ids[1])]
     for node, row in rows.items():
         at = f"{where}: distances: {brief(node)}"
-        if len(row) > MAX_DISTANCES or any(not 0 <= number <= 255 for number in row):
-            raise FormatError(at, f"expected at most {MAX_DISTANCES} numbers from 0 to 255")
+        if len(row) > limits.DISTANCES or any(not 0 <= number <= 255 for number in row):
+            raise FormatError(at, f"expected at most {limits.DISTANCES} numbers from 0 to 255")
         columns = next((nodes for nodes in candidates if len(nodes) == len(row)), None)
         if columns is None:
             facts.notes.append(f"{at}: {len(row)} distances, of which nodes is not told: left out")

@@ -9,13 +9,11 @@ import re
 from collections.abc import Iterator
 
 from groupcpus.errors import FormatError
+from groupcpus.sources import limits
 from groupcpus.sources.facts import Line
 
 __all__ = ["command_of", "decode", "is_ellipsis", "is_noise", "lines_of"]
 
-MAX_LINES = 100_000
-# A line of /proc/interrupts for 8192 CPUs has 90,000 characters.
-MAX_LINE = 131_072
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-9;?]{0,64}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?|[@-Z\\^_])"
@@ -93,8 +91,8 @@ def lines_of(text: str) -> Iterator[Line]:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     number, start = 0, 0
     while start < len(text):
-        if number == MAX_LINES:
-            raise FormatError(f"line {number}", f"more than {MAX_LINES} lines")
+        if number == limits.LINES:
+            raise FormatError(f"line {number}", f"more than {limits.LINES} lines")
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
         number += 1

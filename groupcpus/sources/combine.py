@@ -9,8 +9,9 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError
 from groupcpus.machines.machine import Machine
+from groupcpus.sources import limits
 from groupcpus.sources.doubts import doubts_about
-from groupcpus.sources.facts import MAX_DISTANCES, X86, Facts, Interrupt, few
+from groupcpus.sources.facts import X86, Facts, Interrupt, few
 
 __all__ = ["Loaded", "LoadedMachine", "combine"]
 
@@ -99,7 +100,7 @@ class _Combined:
         self.notes = [note for facts in self.sources for note in facts.notes]
 
     def first(self, name: str, part: str | None = None) -> Any:
-        """Give the first source's word on something, and remember whose it was."""
+        """Return the first source's word on something, and remember whose it was."""
         for facts in self.sources:
             value = getattr(facts, name)
             if value is not None and value != () and value != {} and value != frozenset():
@@ -108,7 +109,7 @@ class _Combined:
         return None
 
     def look(self, name: str) -> Any:
-        """Give the first source's word on a detail of something else."""
+        """Return the first source's word on a detail of something else."""
         known = dict(self.origins)
         value = self.first(name)
         self.origins = known
@@ -355,7 +356,7 @@ def _distances(parts: _Combined, count: int) -> list[list[int]] | None:
     told: dict[int, dict[int, int]] | None = parts.first("distances")
     if told is None:
         return None
-    if count > MAX_DISTANCES or max(told) >= count:
+    if count > limits.DISTANCES or max(told) >= count:
         parts.note(
             f"distances are left out: they are of other nodes, or {count} nodes are too many"
         )
@@ -388,7 +389,7 @@ def _interrupts(parts: _Combined, topology: Topology | None) -> tuple[Interrupt,
 
 
 def _name_columns(parts: _Combined, facts: Facts, topology: Topology | None) -> None:
-    """Give counts without a header to the CPUs that are online, if there are as many."""
+    """Assign counts without a header to the CPUs that are online, if there are as many."""
     online = list(topology.online) if topology is not None else []
     if len(online) != facts.column_count:
         parts.note(

@@ -9,13 +9,13 @@ from pathlib import Path
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, RequestError, brief, meant, printable
 from groupcpus.machines.machine import Machine, data_dir, machine_names, read_machine
-from groupcpus.sources import captured, sysfs
+from groupcpus.sources import captured, limits, sysfs
 from groupcpus.sources.archives import is_tar, is_zip, read_tar, read_zip, unpacked
 from groupcpus.sources.assembled import machine_of
 from groupcpus.sources.capture import capture
 from groupcpus.sources.cleaned import decode
 from groupcpus.sources.combine import Loaded, LoadedMachine, combine
-from groupcpus.sources.facts import MAX_TEXT, Facts
+from groupcpus.sources.facts import Facts
 from groupcpus.sources.found import valid_name
 from groupcpus.sources.hwloc import read_hwloc
 from groupcpus.sources.pasted import read_json, read_pasted
@@ -163,8 +163,8 @@ def _read(source: str | Path) -> list[tuple[str, Facts]]:
     if not isinstance(source, str | Path):
         raise RequestError(f"source {brief(source)}: expected a path, a name or a text")
     if isinstance(source, str) and _is_text(source):
-        if len(source) > MAX_TEXT:
-            raise FormatError("text", f"{len(source)} characters: at most {MAX_TEXT} are read")
+        if len(source) > limits.TEXT:
+            raise FormatError("text", f"{len(source)} characters: at most {limits.TEXT} are read")
         return _read_text(source, "text")
     if isinstance(source, str) and (named := _named(source)):
         return [named]
@@ -233,9 +233,9 @@ def _read_file(file: io.BufferedReader, name: str) -> list[tuple[str, Facts]]:
         return _tree(read_zip(file, where))
     if is_tar(head):
         return _tree(read_tar(stream, where))
-    data = stream.read(MAX_TEXT + 1)
-    if len(data) > MAX_TEXT:
-        raise FormatError(name, f"more than {MAX_TEXT} bytes of text")
+    data = stream.read(limits.TEXT + 1)
+    if len(data) > limits.TEXT:
+        raise FormatError(name, f"more than {limits.TEXT} bytes of text")
     return _read_text(decode(data), name)
 
 

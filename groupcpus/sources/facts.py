@@ -14,16 +14,10 @@ from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.engine.topology import MAX_NODES
 from groupcpus.errors import CpuListError, FormatError, brief
 from groupcpus.machines.machine import Machine
+from groupcpus.sources import limits
 
 __all__ = ["Facts", "Interrupt"]
 
-# The text of /proc/interrupts for 512 CPUs and 4,000 interrupts has about this size.
-MAX_TEXT = 24_000_000
-MAX_INTERRUPTS = 12_288
-MAX_QUEUES = 16384
-# No machine has half as many nodes; their distances are a square of this.
-MAX_DISTANCES = 512
-MAX_NAME = 256
 
 Line = tuple[int, str]
 """The number of a line, and its text."""
@@ -178,8 +172,8 @@ def read_node(where: str, text: str) -> int:
 
 def read_distances(where: str, words: list[str]) -> list[int]:
     """Read a row of NUMA distances."""
-    if len(words) > MAX_DISTANCES:
-        raise FormatError(where, f"{len(words)} distances: at most {MAX_DISTANCES} are read")
+    if len(words) > limits.DISTANCES:
+        raise FormatError(where, f"{len(words)} distances: at most {limits.DISTANCES} are read")
     return [read_number(where, word, 255) for word in words]
 
 

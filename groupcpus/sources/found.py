@@ -263,7 +263,7 @@ def _vectors(told: list[Interrupt]) -> Iterator[Vector]:
 
 
 def _maps(name: str, slot: str | None, loaded: Loaded) -> list[tuple[int, CpuSet, str | None]]:
-    """Give the queue maps of a device's first disk: number, CPUs, kind."""
+    """Return the queue maps of a device's first disk: number, CPUs, kind."""
     for disk, queues in loaded.queue_maps.items():
         behind = slot is not None and loaded.disk_slots.get(disk) == slot
         if behind or re.fullmatch(rf"{re.escape(name)}(?:c[0-9]+)?n[0-9]+", disk):
@@ -369,7 +369,7 @@ def release_version(release: str | None) -> tuple[int, int] | None:
 
 
 def nvme_parameter(loaded: Loaded, name: str) -> int:
-    """Give the NVMe driver's parameter ``write_queues`` or ``poll_queues``; 0 if not told."""
+    """Return the NVMe driver's parameter ``write_queues`` or ``poll_queues``; 0 if not told."""
     values: Mapping[str, str] = loaded.nvme
     flags = dict(flag.partition("=")[::2] for flag in loaded.cmdline)
     text = values.get(name) or flags.get(f"nvme.{name}") or "0"

@@ -11,14 +11,11 @@ from typing import Any
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import FormatError, brief
-from groupcpus.sources.facts import MAX_DISTANCES, Facts, few, read_node, read_number
+from groupcpus.sources import limits
+from groupcpus.sources.facts import Facts, few, read_node, read_number
 from groupcpus.sources.summary import ARCHITECTURES
 
 __all__ = ["read_hwloc"]
-
-# hwloc writes some 1,300 bytes a CPU.
-MAX_XML = 12_000_000
-MAX_BITMAP = 8192
 
 _BITMAP = re.compile(r"(?:0x)?[0-9a-fA-F]{0,8}(?:,(?:0x)?[0-9a-fA-F]{0,8}){0,1023}", re.ASCII)
 _CACHE = re.compile(r"L([2-5])Cache", re.ASCII)
@@ -32,7 +29,7 @@ def read_bitmap(where: str, text: str) -> CpuSet:
     >>> read_bitmap("cpuset", "0x0000000f,,0x1")
     CpuSet('0,64-67')
     """
-    if len(text) > MAX_BITMAP or not _BITMAP.fullmatch(text):
+    if not _BITMAP.fullmatch(text):
         raise FormatError(where, f"{brief(text)} is no bitmap such as 0x0000ffff,0xffffffff")
     mask = int("".join([word.zfill(8) for word in text.replace("0x", "").split(",")]), 16)
     if mask.bit_length() > MAX_CPUS:
@@ -67,8 +64,10 @@ def _parsed(text: str, where: str) -> Any:
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, fromstring
 
-    if len(text) > MAX_XML:
-        raise FormatError(where, f"{len(text)} characters of XML: at most {MAX_XML} are read")
+    if len(text) > limits.DOCUMENT:
+        raise FormatError(
+            where, f"{len(text)} characters of XML: at most {limits.DOCUMENT} are read"
+        )
     if re.search(r"<!DOCTYPE[^>\[]{0,200}\[", text[:4096]):
         raise FormatError(where, "declarations inside the document are refused")
     try:
@@ -154,8 +153,8 @@ class _Reader:
         words: dict[str, list[str]] = {"indexes": [], "u64values": []}
         for child in element:
             if child.tag in words:
-                words[child.tag] += (child.text or "").split(maxsplit=MAX_DISTANCES**2)
-        if len(words["u64values"]) > MAX_DISTANCES**2 or not words["indexes"]:
+                words[child.tag] += (child.text or "").split(maxsplit=limits.DISTANCES**2)
+        if len(words["u64values"]) > limits.DISTANCES**2 or not words["indexes"]:
             return
         nodes = [read_node(at, word) for word in words["indexes"]]
         numbers = [read_number(at, word, 255) for word in words["u64values"]]
@@ -192,7 +191,7 @@ def _cpus(where: str, attributes: Mapping[str, str], name: str) -> CpuSet:
 
 
 def _with_cpus(nodes: Mapping[int, CpuSet], facts: Facts) -> dict[int, CpuSet]:
-    """Tell the nodes that have CPUs from those that are only near them.
+    """Part the nodes that have CPUs from those that are only near them.
 
     hwloc gives a node of memory alone (HBM, CXL, a GPU's) the CPUs it is local to; in the kernel
     such a node has none.  Of nodes with the same CPUs the one with the lowest id is taken to have

@@ -9,15 +9,15 @@ import re
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError, brief
+from groupcpus.sources import limits
 from groupcpus.sources.facts import (
-    MAX_NAME,
     Facts,
     numbered,
     read_cpu,
     read_cpulist,
     read_number,
 )
-from groupcpus.sources.irqfiles import MAX_IRQ, note_interrupt
+from groupcpus.sources.irqfiles import note_interrupt
 
 __all__ = ["InterruptsReader", "read_interrupts", "split_description"]
 
@@ -191,7 +191,7 @@ class InterruptsReader:
             label = _LABEL.match(pieces[0])
             if label is None or not label[1]:
                 continue
-            irq = read_number(at, label[1], MAX_IRQ)
+            irq = read_number(at, label[1], limits.IRQ)
             row = joint.join(pieces)[label.end() :] if len(pieces) > 1 else pieces[0][label.end() :]
             counts, description = _counts(at, row, self._count())
             named = named or bool(description)
@@ -209,8 +209,8 @@ class InterruptsReader:
                 }
             else:
                 facts.columns[irq] = {at: int(text) for at, text in enumerate(counts) if int(text)}
-            told |= {"chip": chip[:MAX_NAME], "hwirq": hwirq}
-            told["actions"] = tuple(name[:MAX_NAME] for name in actions[:64])
+            told |= {"chip": chip[: limits.NAME], "hwirq": hwirq}
+            told["actions"] = tuple(name[: limits.NAME] for name in actions[:64])
             note_interrupt(facts, at, irq, **told)
         if facts.interrupts and not named:
             raise FormatError(
@@ -234,7 +234,7 @@ _CHIPS = (
 
 
 def _architecture(facts: Facts) -> str | None:
-    """Tell the architecture by the chips; 32-bit ones are told as their 64-bit kin."""
+    """Return the architecture, by the chips; 32-bit ones are taken for their 64-bit kin."""
     names = {told.chip for told in facts.interrupts.values()}
     found = [arch for arch, chips in _CHIPS if any(name.startswith(chips) for name in names)]
     return found[0] if len(found) == 1 else None

@@ -4,9 +4,8 @@
 from typing import Any
 
 from groupcpus.errors import FormatError, brief
+from groupcpus.sources import limits
 from groupcpus.sources.facts import (
-    MAX_INTERRUPTS,
-    MAX_QUEUES,
     Facts,
     Interrupt,
     read_cpulist,
@@ -15,8 +14,6 @@ from groupcpus.sources.facts import (
 )
 
 __all__ = ["note_interrupt", "read_irq_file", "read_queue_map"]
-
-MAX_IRQ = 1 << 31
 
 
 def note_interrupt(facts: Facts, where: str, irq: int, **told: Any) -> None:
@@ -28,8 +25,8 @@ def note_interrupt(facts: Facts, where: str, irq: int, **told: Any) -> None:
         If the same was told before, and differently.
     """
     known = facts.interrupts.get(irq) or Interrupt(irq)
-    if irq not in facts.interrupts and len(facts.interrupts) >= MAX_INTERRUPTS:
-        raise FormatError(where, f"more than {MAX_INTERRUPTS} interrupts")
+    if irq not in facts.interrupts and len(facts.interrupts) >= limits.INTERRUPTS:
+        raise FormatError(where, f"more than {limits.INTERRUPTS} interrupts")
     for name, value in told.items():
         before = getattr(known, name)
         if before not in (None, "", ()) and before != value:
@@ -51,7 +48,7 @@ _FILES = {
 
 def read_irq_file(facts: Facts, where: str, irq: str, name: str, text: str) -> None:
     """Take in one file of /proc/irq/N."""
-    number = read_number(where, irq, MAX_IRQ)
+    number = read_number(where, irq, limits.IRQ)
     if name in _FILES:
         field, read = _FILES[name]
         note_interrupt(facts, where, number, **{field: read(where, text)})
@@ -62,10 +59,10 @@ def read_irq_file(facts: Facts, where: str, irq: str, name: str, text: str) -> N
 def read_queue_map(facts: Facts, where: str, disk: str, queue: str, text: str) -> None:
     """Take in one cpu_list of a disk's hardware queue."""
     queues = facts.queue_maps.setdefault(disk, {})
-    number = read_number(where, queue, MAX_QUEUES - 1)
+    number = read_number(where, queue, limits.QUEUES - 1)
     if number in queues:
         raise FormatError(where, f"queue {number} of {disk} is mapped twice")
     facts.mapped_queues += 1
-    if facts.mapped_queues > MAX_QUEUES:
-        raise FormatError(where, f"more than {MAX_QUEUES} queues")
+    if facts.mapped_queues > limits.QUEUES:
+        raise FormatError(where, f"more than {limits.QUEUES} queues")
     queues[number] = read_cpulist(where, text)

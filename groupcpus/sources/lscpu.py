@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import FormatError, brief
+from groupcpus.sources import limits
 from groupcpus.sources.facts import Facts, few, grouped, read_cpu, read_node
 
 __all__ = ["TableReader", "ValuesReader", "read_json_table"]
 
-MAX_COLUMNS = 64
 
 # util-linux' translations of "yes" and "no" (po/), and the letters of `lscpu -p`.
 _YES = {"y", "yes", "true", "oui", "ja", "si", "sí", "sim", "da", "да", "так", "tak", "ano", "áno"}
@@ -88,8 +88,8 @@ _VALUES_ROW = re.compile(r"\s*[0-9]{1,9},|\s*[^\s,:]{1,20},[^\s:]{0,200}$", re.A
 def _values_header(line: str) -> list[str] | None:
     if not line.startswith("#"):
         return None
-    names = [name.strip().lower() for name in line[1:].split(",", MAX_COLUMNS)]
-    return names if "cpu" in names and len(names) <= MAX_COLUMNS else None
+    names = [name.strip().lower() for name in line[1:].split(",", limits.COLUMNS)]
+    return names if "cpu" in names and len(names) <= limits.COLUMNS else None
 
 
 class TableReader:
@@ -105,19 +105,19 @@ class TableReader:
     @staticmethod
     def starts(line: str) -> bool:
         """Return whether a line is the table's header."""
-        names = line.split(maxsplit=MAX_COLUMNS + 1)
+        names = line.split(maxsplit=limits.COLUMNS + 1)
         return bool(names) and names[0] == "CPU" and _column_names(names)
 
     def offer(self, number: int, line: str) -> bool:
         """Take a line, if it is one of this table."""
-        words = line.split(maxsplit=4 * MAX_COLUMNS)
+        words = line.split(maxsplit=4 * limits.COLUMNS)
         if not words:
             return False
         if not self.lines and (not self.names or _column_names(words)):
             if self.names and words[0] == "CPU":
                 return False
             self.names += [name.lower() for name in words]
-            if len(self.names) > MAX_COLUMNS or len(set(self.names)) != len(self.names):
+            if len(self.names) > limits.COLUMNS or len(set(self.names)) != len(self.names):
                 raise FormatError(
                     f"{self.where}: line {number}",
                     "expected a header such as 'CPU NODE SOCKET CORE ONLINE'",
@@ -192,7 +192,7 @@ def read_json_table(cpus: object, where: str) -> Facts:
     rows: list[Row] = []
     for index, entry in enumerate(cpus):
         at = f"{where}: cpus[{index}]"
-        if not isinstance(entry, dict) or len(entry) > MAX_COLUMNS:
+        if not isinstance(entry, dict) or len(entry) > limits.COLUMNS:
             raise FormatError(at, f"{brief(entry)} is no object")
         row = {}
         for name, value in entry.items():

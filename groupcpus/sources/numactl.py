@@ -5,8 +5,8 @@ import re
 
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.errors import FormatError, brief
+from groupcpus.sources import limits
 from groupcpus.sources.facts import (
-    MAX_DISTANCES,
     Facts,
     read_cpu,
     read_cpulist,
@@ -97,9 +97,11 @@ class NumactlReader:
             elif line.startswith("node ") and " cpus:" in line:
                 raise FormatError(at, "expected a node's number and CPU numbers after 'cpus:'")
             elif found := _COLUMNS.fullmatch(line):
-                columns = [read_node(at, node) for node in found[1].split(maxsplit=MAX_DISTANCES)]
+                columns = [
+                    read_node(at, node) for node in found[1].split(maxsplit=limits.DISTANCES)
+                ]
             elif found := _ROW.fullmatch(line):
-                row = read_distances(at, found[2].split(maxsplit=MAX_DISTANCES))
+                row = read_distances(at, found[2].split(maxsplit=limits.DISTANCES))
                 if len(row) != len(columns):
                     raise FormatError(at, f"{len(row)} distances for {len(columns)} nodes")
                 facts.distances[read_node(at, found[1])] = dict(zip(columns, row, strict=True))

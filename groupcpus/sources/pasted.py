@@ -10,9 +10,10 @@ import re
 from typing import Any, Protocol
 
 from groupcpus.errors import FormatError, brief, counted
+from groupcpus.sources import limits
 from groupcpus.sources.affinity import DumpReader
 from groupcpus.sources.captured import read_capture
-from groupcpus.sources.cleaned import MAX_LINE, command_of, is_ellipsis, is_noise, lines_of
+from groupcpus.sources.cleaned import command_of, is_ellipsis, is_noise, lines_of
 from groupcpus.sources.facts import Facts, Line
 from groupcpus.sources.hwloc import read_hwloc
 from groupcpus.sources.interrupts import InterruptsReader
@@ -24,10 +25,6 @@ from groupcpus.sources.summary import SummaryReader, read_json_summary
 
 __all__ = ["read_json", "read_pasted"]
 
-# Python needs up to 27 bytes for a character of JSON; a capture of 9,000 interrupts fits.
-MAX_JSON = 2_500_000
-MAX_OUTPUTS = 64
-MAX_UNREAD = 50_000
 
 _FORMS: tuple[type["Reader"], ...] = ()
 _HINTS = (
@@ -106,8 +103,8 @@ class _Text:
         """The line that says whose the next one is."""
 
     def take(self, number: int, line: str) -> None:
-        """Give a line to the reader whose it is."""
-        if len(line) > MAX_LINE:
+        """Hand a line to the reader whose it is."""
+        if len(line) > limits.LINE:
             self.unread.append((number, line[:500]))
             return
         if not line.strip():
@@ -137,13 +134,14 @@ class _Text:
             self._begin(SummaryReader, number, line)
         elif not is_noise(line):
             self.unread.append((number, line[:500]))
-            if len(self.unread) > MAX_UNREAD:
+            if len(self.unread) > limits.UNREAD:
                 raise FormatError(
-                    f"{self.name}: line {number}", f"more than {MAX_UNREAD} lines of no known form"
+                    f"{self.name}: line {number}",
+                    f"more than {limits.UNREAD} lines of no known form",
                 )
 
     def _go_on(self, number: int, line: str) -> bool:
-        """Give the line to whom it surely belongs."""
+        """Hand the line to whom it surely belongs."""
         own = self.current is not None and not isinstance(self.current, SummaryReader)
         if own and self.current.offer(number, line):  # type: ignore[union-attr]
             return True
@@ -154,8 +152,8 @@ class _Text:
         return self.dump.offer(number, line)
 
     def _begin(self, form: type[Reader], number: int, line: str) -> bool:
-        if len(self.readers) >= MAX_OUTPUTS:
-            raise FormatError(f"{self.name}: line {number}", f"more than {MAX_OUTPUTS} outputs")
+        if len(self.readers) >= limits.OUTPUTS:
+            raise FormatError(f"{self.name}: line {number}", f"more than {limits.OUTPUTS} outputs")
         where = f"{getattr(form, 'kind', 'text')} ({self.name})"
         self.current = form(where)
         self.readers.append(self.current)
@@ -224,8 +222,10 @@ def read_json(text: str, name: str) -> tuple[str, Facts]:
     FormatError
         If it is none of them, or damaged.
     """
-    if len(text) > MAX_JSON:
-        raise FormatError(name, f"{len(text)} characters of JSON: at most {MAX_JSON} are read")
+    if len(text) > limits.DOCUMENT:
+        raise FormatError(
+            name, f"{len(text)} characters of JSON: at most {limits.DOCUMENT} are read"
+        )
     try:
         document: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError) as error:

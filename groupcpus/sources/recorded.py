@@ -13,8 +13,9 @@ from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, brief
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine
-from groupcpus.sources.facts import MAX_INTERRUPTS, Facts, read_cpu, read_cpulist, read_number
-from groupcpus.sources.irqfiles import MAX_IRQ, note_interrupt
+from groupcpus.sources import limits
+from groupcpus.sources.facts import Facts, read_cpu, read_cpulist, read_number
+from groupcpus.sources.irqfiles import note_interrupt
 from groupcpus.sources.qemu import irqchip_of_qemu
 
 __all__ = ["is_recording", "read_recording"]
@@ -58,7 +59,7 @@ def read_recording(document: Mapping[str, Any], where: str) -> Facts:
     }
     facts.nvme = {key: str(value) for key, value in queues.items()}
     entries = document.get("devices")
-    if not isinstance(entries, list) or len(entries) > MAX_INTERRUPTS:
+    if not isinstance(entries, list) or len(entries) > limits.INTERRUPTS:
         raise FormatError(f"{where}: devices", f"{brief(entries)} is no list of devices")
     devices = []
     for at, entry in enumerate(entries):
@@ -95,7 +96,7 @@ def _device(
         note_interrupt(
             facts,
             where,
-            read_number(f"{where}: irqs", irq, MAX_IRQ),
+            read_number(f"{where}: irqs", irq, limits.IRQ),
             chip=f"{_PREFIXES.get(chip, '')}PCI-MSIX-{slot}",
             hwirq=vector,
             actions=(f"{name}q{vector}",),

@@ -3,8 +3,9 @@
 
 import re
 
+from groupcpus.sources import limits
 from groupcpus.sources.capture import FLAGS
-from groupcpus.sources.facts import MAX_NAME, Facts
+from groupcpus.sources.facts import Facts
 from groupcpus.sources.summary import ARCHITECTURES
 
 __all__ = ["RemarksReader", "flags_of"]
@@ -66,12 +67,12 @@ class RemarksReader:
     def _kernel(self, text: str) -> bool:
         for pattern in (_VERSION, _UNAME, _NAMED):
             if found := pattern.fullmatch(text):
-                self._facts.kernel = self._facts.kernel or found[1][:MAX_NAME]
+                self._facts.kernel = self._facts.kernel or found[1][: limits.NAME]
                 archs = [word for word in text.split() if ARCHITECTURES.fullmatch(word)]
                 self._facts.arch = self._facts.arch or next(iter(archs), None)
                 return True
         if _ALONE.fullmatch(text):
-            self._facts.kernel = self._facts.kernel or text[:MAX_NAME]
+            self._facts.kernel = self._facts.kernel or text[: limits.NAME]
             return True
         return False
 

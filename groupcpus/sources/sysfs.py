@@ -15,8 +15,8 @@ from pathlib import Path
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError, brief
+from groupcpus.sources import limits
 from groupcpus.sources.facts import (
-    MAX_NAME,
     Facts,
     distinct,
     few,
@@ -32,10 +32,6 @@ from groupcpus.sources.remarks import flags_of
 
 __all__ = ["Tree", "read_directory", "read_tree"]
 
-MAX_MEMBERS = 100_000
-MAX_FILES = 100_000
-MAX_KEPT = 24_000_000
-MAX_FILE = 65536
 
 _OF_CPU = (
     r"node[0-9]{1,5}|online|regs/identification/midr_el1"
@@ -116,8 +112,8 @@ class Tree:
 
     def _keep(self, key: str, text: str, before: str | None = None) -> None:
         self.size += len(text) + len(key)
-        if len(self.files) >= MAX_FILES or self.size > MAX_KEPT:
-            raise FormatError(self.where, f"more than {MAX_FILES} files or {MAX_KEPT} bytes")
+        if len(self.files) >= limits.FILES or self.size > limits.TEXT:
+            raise FormatError(self.where, f"more than {limits.FILES} files or {limits.TEXT} bytes")
         self.files[key] = text if before is None else f"{before}\n{text}"
 
     @staticmethod
@@ -140,7 +136,7 @@ class Tree:
     @staticmethod
     def limit(key: str) -> int:
         """Return how many bytes of a file are read."""
-        return MAX_KEPT if key == "proc/interrupts" else MAX_FILE
+        return limits.TEXT if key == "proc/interrupts" else limits.FILE
 
 
 _PREFIXES = {
@@ -177,7 +173,7 @@ def read_directory(path: Path, where: str) -> Tree:
     if not any((path / name).is_dir() for name in ("sys", "devices", "proc")):
         prefix = "devices/" if (path / "system").is_dir() else "devices/system/"
     try:
-        _walk(tree, path, prefix, [MAX_MEMBERS])
+        _walk(tree, path, prefix, [limits.FILES])
     except OSError as error:
         raise FormatError(where, f"cannot be read: {error.strerror}") from None
     return tree
@@ -188,7 +184,7 @@ def _walk(tree: Tree, directory: Path, prefix: str, budget: list[int]) -> None:
         entries = sorted(islice(scan, budget[0] + 1), key=lambda entry: entry.name)
     budget[0] -= len(entries)
     if budget[0] < 0:
-        raise FormatError(tree.where, f"more than {MAX_MEMBERS} files")
+        raise FormatError(tree.where, f"more than {limits.FILES} files")
     for entry in entries:
         path = f"{prefix}{entry.name}"
         if entry.is_dir(follow_symlinks=False):
@@ -254,7 +250,7 @@ def _read_kernel(files: dict[str, str], facts: Facts) -> None:
     release = files.get("proc/sys/kernel/osrelease", "")
     if not release and (found := re.match(r"Linux version (\S+)", files.get("proc/version", ""))):
         release = found[1]
-    facts.kernel = release[:MAX_NAME] if release and release.isprintable() else None
+    facts.kernel = release[: limits.NAME] if release and release.isprintable() else None
     facts.cmdline = flags_of(files.get("proc/cmdline", ""))
 
 
@@ -419,7 +415,7 @@ _CPUINFO = (
 
 
 def _architecture(files: dict[str, str]) -> str | None:
-    """Tell the architecture by what only one of them has."""
+    """Return the architecture, by what only one of them has."""
     found = re.search("type:([a-z0-9]{1,16})", files.get("devices/system/cpu/modalias", ""))
     if found and found[1] in _CPU_TYPES:
         return _CPU_TYPES[found[1]]
