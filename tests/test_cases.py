@@ -13,6 +13,7 @@ import pytest
 from groupcpus import load_machine
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError, GroupCpusError
+from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import data_dir
 from groupcpus.observed.compare import compare
 from groupcpus.observed.patience import Patience
@@ -194,6 +195,8 @@ def test_what_a_driver_logs_of_its_queues():
     loaded = load(case("12") / "as-posted.txt")
     assert loaded.nvme_queues == {"nvme2": (11, 0, 20)}
     assert any("line 3 '19 11 13 15 17 19 1 3 5 7 8 9'" in note for note in loaded.notes)
+    machine = load_machine(case("12") / "as-posted.txt", "node:2 pu:10")
+    assert machine.devices == (Device("nvme2", "nvme", 31, 0, 20),)
     assert load_machine(case("12") / "optane20.toml").devices[0].poll_queues == 20
 
 

@@ -95,7 +95,13 @@ def test_what_is_no_source(source):
 
 
 def test_numbers_that_cannot_be():
-    for wrong in ({"devices": -1}, {"queues": 0}, {"devices": "x"}, {"irqchip": "none"}):
+    for wrong in (
+        {"devices": -1},
+        {"queues": 0},
+        {"devices": "x"},
+        {"irqchip": "none"},
+        {"arch": 5},
+    ):
         with pytest.raises(RequestError):
             simulate(load_machine("L96as_v4", **wrong), revision="cluster")
 

@@ -90,6 +90,12 @@ def _assembled(loaded: Loaded, topology: Topology, name: str, irqchip: str | Non
     found, _ = find_devices(loaded)
     found += tuple(find_mapped(loaded, found))
     own = [device for device in (_device(one, loaded) for one in found) if device]
+    shown = {device.name for device in own}
+    own += [
+        Device(name, "nvme", default + read + poll, default if read else 0, poll)
+        for name, (default, read, poll) in loaded.nvme_queues.items()
+        if name not in shown and default
+    ]
     left_out = [one.name for one in found if _device(one, loaded) is None]
     if left_out:
         notes.append(f"without {', '.join(left_out)}, whose interrupts are not spread like these")

@@ -72,7 +72,7 @@ def decode(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def lines_of(text: str) -> Iterator[Line]:
+def lines_of(text: str, where: str = "text") -> Iterator[Line]:
     r"""Yield the lines of a text with their numbers, unwrapped and printable.
 
     Raises
@@ -92,7 +92,7 @@ def lines_of(text: str) -> Iterator[Line]:
     number, start = 0, 0
     while start < len(text):
         if number == limits.LINES:
-            raise FormatError(f"line {number}", f"more than {limits.LINES} lines")
+            raise FormatError(f"{where}: line {number}", f"more than {limits.LINES} lines")
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
         number += 1

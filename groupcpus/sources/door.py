@@ -80,6 +80,8 @@ def load(*sources: str | Path, arch: str | None = None) -> Loaded:
         raise RequestError(f"{whole[0]}: a whole machine, expected no other source beside it")
     # sorted() is stable: of two sources of the same kind the first one given counts.
     facts = [told for _, told in sorted(read, key=lambda pair: _TRUST.index(pair[0]))]
+    if not isinstance(arch, str | None):
+        raise RequestError(f"arch {brief(arch)}: expected a text such as x86_64")
     if arch is not None:
         facts.insert(0, Facts("the caller", arch=arch))
     return combine(facts)
@@ -111,6 +113,7 @@ def load_machine(
     devices: int | None = None,
     queues: int | None = None,
     irqchip: str | None = None,
+    arch: str | None = None,
 ) -> Machine:
     """Load a machine from anything that tells one.
 
@@ -124,6 +127,8 @@ def load_machine(
         out, else one NVMe drive with a queue for each CPU.
     irqchip : str, optional
         A name in `IRQCHIPS`; the machine's own when left out.
+    arch : str, optional
+        The architecture (``uname -m``), where no source tells it.
 
     Returns
     -------
@@ -143,7 +148,7 @@ def load_machine(
     >>> len(machine.devices), machine.devices[5].io_queues
     (6, 62)
     """
-    loaded = load(*sources)
+    loaded = load(*sources, arch=arch)
     name = next((Path(source).stem for source in sources if _is_name(source)), "loaded")
     return machine_of(
         loaded, name=valid_name(name), devices=devices, queues=queues, irqchip=irqchip

@@ -204,7 +204,7 @@ def read_pasted(text: str, name: str, expected: str) -> list[tuple[str, Facts]]:
         If there is no known form in it, or one of them is damaged.
     """
     reading = _Text(name)
-    for number, line in lines_of(text):
+    for number, line in lines_of(text, name):
         reading.take(number, line)
     try:
         return reading.facts()

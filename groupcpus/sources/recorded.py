@@ -114,6 +114,6 @@ def _device(
 
 def _text(where: str, document: Mapping[str, Any], key: str) -> str:
     value = document.get(key)
-    if not isinstance(value, str):
-        raise FormatError(f"{where}: {key}", f"{brief(value)}; expected a text")
+    if not isinstance(value, str) or not value.isprintable():
+        raise FormatError(f"{where}: {key}", f"{brief(value)}; expected a printable text")
     return value
