@@ -427,7 +427,9 @@ def _figure(runs: tuple[Run, Run], picture: str, show: str) -> Any:
         "distribution": pictures.compare_distributions,
         "sharing": pictures.compare_sharing,
     }
-    return draw.get(picture, pictures.compare)(*runs)
+    if picture in draw:
+        return draw[picture](*runs)
+    return pictures.compare(*runs, show=show)
 
 
 def _png(runs: tuple[Run, Run], picture: str, show: str) -> bytes:

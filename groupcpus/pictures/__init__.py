@@ -10,46 +10,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from groupcpus.pictures.base import HOT, Picture, to_png, to_svg, written
-    from groupcpus.pictures.decisions import DecisionPicture, decision_frame, decision_strip
+    from groupcpus.pictures.base import HOT, to_png, to_svg, written
+    from groupcpus.pictures.decisions import decision_frame, decision_strip
     from groupcpus.pictures.layout import MAX_CIRCLES, Layout, nested_layout, topology_graph
     from groupcpus.pictures.lives import cpus_over_steps
-    from groupcpus.pictures.loads import (
-        Comparison,
-        DistributionComparison,
-        compare,
-        compare_distributions,
-        distribution,
-        irqs_per_cpu,
-    )
-    from groupcpus.pictures.maps import Map, topology_legend, topology_map
-    from groupcpus.pictures.masks import (
-        MapComparison,
-        MatrixComparison,
-        SharingComparison,
-        affinity_matrix,
-        compare_maps,
-        compare_masks,
-        compare_sharing,
-        sharing,
-    )
+    from groupcpus.pictures.loads import compare, compare_distributions, distribution, irqs_per_cpu
+    from groupcpus.pictures.maps import MapWords, compare_maps, topology_legend, topology_map
+    from groupcpus.pictures.masks import affinity_matrix, compare_masks, compare_sharing, sharing
     from groupcpus.pictures.queue_counts import queue_chart
     from groupcpus.pictures.replays import agreement, effective_grid
+    from groupcpus.pictures.stories import headline, story
     from groupcpus.pictures.sweeps import disk_losses, scores_by_family, shortfall, successive_calls
     from groupcpus.pictures.words import glossary
 
 __all__ = [
     "HOT",
     "MAX_CIRCLES",
-    "Comparison",
-    "DecisionPicture",
-    "DistributionComparison",
     "Layout",
-    "Map",
-    "MapComparison",
-    "MatrixComparison",
-    "Picture",
-    "SharingComparison",
+    "MapWords",
     "affinity_matrix",
     "agreement",
     "compare",
@@ -64,12 +42,14 @@ __all__ = [
     "distribution",
     "effective_grid",
     "glossary",
+    "headline",
     "irqs_per_cpu",
     "nested_layout",
     "queue_chart",
     "scores_by_family",
     "sharing",
     "shortfall",
+    "story",
     "successive_calls",
     "to_png",
     "to_svg",
@@ -81,32 +61,56 @@ __all__ = [
 
 # Found when they are asked for: a layout is needed where matplotlib is not installed.
 _ROOMS = {
-    "base": ("HOT", "Picture", "to_png", "to_svg", "written"),
-    "decisions": ("DecisionPicture", "decision_frame", "decision_strip"),
-    "layout": ("Layout", "MAX_CIRCLES", "nested_layout", "topology_graph"),
+    "base": (
+        "HOT",
+        "to_png",
+        "to_svg",
+        "written",
+    ),
+    "decisions": (
+        "decision_frame",
+        "decision_strip",
+    ),
+    "layout": (
+        "Layout",
+        "MAX_CIRCLES",
+        "nested_layout",
+        "topology_graph",
+    ),
     "lives": ("cpus_over_steps",),
     "loads": (
-        "Comparison",
-        "DistributionComparison",
         "compare",
         "compare_distributions",
         "distribution",
         "irqs_per_cpu",
     ),
-    "maps": ("Map", "topology_legend", "topology_map"),
-    "masks": (
-        "MapComparison",
-        "MatrixComparison",
-        "SharingComparison",
-        "affinity_matrix",
+    "maps": (
+        "MapWords",
         "compare_maps",
+        "topology_legend",
+        "topology_map",
+    ),
+    "masks": (
+        "affinity_matrix",
         "compare_masks",
         "compare_sharing",
         "sharing",
     ),
     "queue_counts": ("queue_chart",),
-    "replays": ("agreement", "effective_grid"),
-    "sweeps": ("disk_losses", "scores_by_family", "shortfall", "successive_calls"),
+    "replays": (
+        "agreement",
+        "effective_grid",
+    ),
+    "stories": (
+        "headline",
+        "story",
+    ),
+    "sweeps": (
+        "disk_losses",
+        "scores_by_family",
+        "shortfall",
+        "successive_calls",
+    ),
     "words": ("glossary",),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}

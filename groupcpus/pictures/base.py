@@ -2,20 +2,18 @@
 """What all pictures share: colours, Axes of their own, PNG and SVG."""
 
 import io
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.path import Path
-from matplotlib.text import Text
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Transform
 from PIL import Image
@@ -25,11 +23,21 @@ NODE_COLOURS = ("#0072B2", "#56B4E9")
 HOT = "#D55E00"
 BOUND = "#000000"
 SERIES = ("#999999", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+# What tells devices apart: neither a count's blue nor the orange of masks of one CPU.
+DEVICES = (
+    *("#D99000", "#009E73", "#C76D9F", "#8A6A4A", "#55B3E6", "#C9B800", "#8F7FC9", "#9A9A9A"),
+)
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
 # Light is few, dark is many, in print too.
 COUNTS = "YlGnBu"
-# Of a picture that is redrawn: some kilobytes each.
-MAX_WORDS = 400
+# CPUs in one picture as bars; beyond that they get too thin to be read one by one.
+MAX_BARS = 128
+# The size of two pictures together, in inches.
+PAIR = (11, 5.6)
+
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
@@ -62,7 +70,8 @@ def to_svg(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "groupcpus", "svg.fonttype": "none"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()
+    # What XML cannot hold would make the whole file unreadable.
+    return _NO_XML.sub("\ufffd", buffer.getvalue().decode()).encode()
 
 
 def luminance(colour: Any) -> float:
@@ -76,71 +85,27 @@ def span(least: int, most: int) -> str:
     return str(least) if least == most else f"{least}-{most}"
 
 
-class Picture:
-    """A Figure that is redrawn often: what stays is kept as pixels, what moves is drawn on them.
+def drawing(draw: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Have a function draw names as they are: a dollar sign begins no formula."""
 
-    Attributes
-    ----------
-    figure : Figure
-        What is drawn on.
-    moving : list of Artist
-        What may change between two calls of `png` without a call of `settle`.
-    words : list of Text or Axis
-        The same for texts and axes with nothing that moves below them: letters take most of the
-        time, so their pixels are kept too.
+    @wraps(draw)
+    def drawn(*args: _P.args, **more: _P.kwargs) -> _R:
+        with mpl.rc_context({"text.parse_math": False}):
+            return draw(*args, **more)
+
+    return drawn
+
+
+def plain(text: str) -> str:
+    r"""Return a text that can be drawn and written into SVG: short, and printable.
+
+    Examples
+    --------
+    >>> plain("nvme0\x1b[31m")
+    'nvme0\ufffd[31m'
     """
-
-    def __init__(self, width: float, height: float, dpi: int = 100) -> None:
-        self.figure = Figure(figsize=(width, height), dpi=dpi)
-        self.canvas = FigureCanvasAgg(self.figure)
-        self.moving: list[Artist] = []
-        self.words: list[Text | Axis] = []
-        self._still: Any = None
-        self._spelt: dict[tuple[object, ...], Any] = {}
-
-    def settle(self) -> None:
-        """Have everything drawn anew by the next `png`."""
-        self._still = None
-        self._spelt.clear()
-
-    def png(self) -> bytes:
-        """Render as PNG."""
-        if self._still is None:
-            for artist in (*self.moving, *self.words):
-                artist.set_visible(False)
-            self.canvas.draw()
-            self._still = self.canvas.copy_from_bbox(self.figure.bbox)
-            for artist in (*self.moving, *self.words):
-                artist.set_visible(True)
-        self.canvas.restore_region(self._still)
-        renderer = self.canvas.get_renderer()
-        for word in self.words:
-            self._spell(word, renderer)
-        for artist in self.moving:
-            artist.draw(renderer)
-        return encode(self.canvas)
-
-    def _spell(self, word: Text | Axis, renderer: RendererAgg) -> None:
-        """Draw a text or an axis, from the pixels of last time if it is as it was then."""
-        if isinstance(word, Text):
-            x, y = word.get_transform().transform(word.get_position())
-            key: tuple[object, ...] = (id(word), word.get_text(), round(x, 2), round(y, 2))
-        else:
-            key = (id(word), *map(float, word.get_view_interval()))
-        if key in self._spelt:
-            self.canvas.restore_region(self._spelt[key])
-            return
-        word.draw(renderer)
-        box = word.get_tightbbox(renderer)
-        if box is not None and len(self._spelt) < MAX_WORDS:
-            # The box of an axis leaves out the ticks between its numbers and its line.
-            self._spelt[key] = self.canvas.copy_from_bbox(
-                box.padded(2 if isinstance(word, Text) else 14)
-            )
-
-    def svg(self) -> bytes:
-        """Render as SVG."""
-        return to_svg(self.figure)
+    short = text if len(text) <= 120 else f"{text[:117]}..."
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in short)
 
 
 @lru_cache(maxsize=1024)
@@ -154,39 +119,31 @@ def _glyphs(text: str, points: float) -> tuple[Path, float]:
     return Path(vertices, path.codes), 2 * float(np.abs(vertices).max())
 
 
-class Numbers:
-    """Many short texts that change often, as markers: a line of them for each text and ink."""
+def write_numbers(
+    ax: Axes,
+    texts: Iterable[tuple[float, float, str, str, float]],
+    zorder: float = 4,
+    transform: Transform | None = None,
+) -> None:
+    """Write many short texts: x, y, text, ink and size in points of each.
 
-    def __init__(self, ax: Axes, zorder: float = 4, transform: Transform | None = None) -> None:
-        self.ax = ax
-        self.zorder = zorder
-        self.transform = transform
-        self.lines: list[Line2D] = []
-
-    def write(self, texts: Iterable[tuple[float, float, str, str, float]]) -> list[Line2D]:
-        """Write texts in place of those before: x, y, text, ink and size in points of each."""
-        places: dict[tuple[str, str, float], list[tuple[float, float]]] = {}
-        for x, y, text, ink, points in texts:
-            if text:
-                places.setdefault((text, ink, points), []).append((x, y))
-        while len(self.lines) < len(places):
-            line = Line2D([], [], linestyle="none", markeredgewidth=0, zorder=self.zorder)
-            if self.transform:
-                line.set(transform=self.transform, clip_on=False)
-            self.ax.add_line(line)
-            self.lines.append(line)
-        for line in self.lines[len(places) :]:
-            line.remove()
-        del self.lines[len(places) :]
-        for line, ((text, ink, points), where) in zip(self.lines, places.items(), strict=True):
-            path, size = _glyphs(text, points)
-            line.set_data(*zip(*where, strict=True))
-            line.set(marker=path, markersize=size, markerfacecolor=ink, gid=text)
-        return self.lines
+    They are markers, a line of them for each text and ink: as many Texts would take seconds.
+    """
+    places: dict[tuple[str, str, float], list[tuple[float, float]]] = {}
+    for x, y, text, ink, points in texts:
+        if text:
+            places.setdefault((text, ink, points), []).append((x, y))
+    for (text, ink, points), where in places.items():
+        path, size = _glyphs(text, points)
+        line = Line2D(*zip(*where, strict=True), linestyle="none", zorder=zorder)
+        line.set(marker=path, markersize=size, markerfacecolor=ink, markeredgewidth=0, gid=text)
+        if transform:
+            line.set(transform=transform, clip_on=False)
+        ax.add_line(line)
 
 
 def written(ax: Axes) -> dict[tuple[float, float], str]:
-    """Read back what `Numbers` wrote, by place."""
+    """Read back what `write_numbers` wrote, by place."""
     return {
         (float(x), float(y)): str(line.get_gid())
         for line in ax.lines

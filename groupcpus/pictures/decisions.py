@@ -7,48 +7,13 @@ from textwrap import fill
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from groupcpus.engine.progress import Progress, progress_of
+from groupcpus.engine.progress import progress_of
 from groupcpus.engine.steps import Step
 from groupcpus.engine.topology import Topology
-from groupcpus.pictures.maps import Map
+from groupcpus.pictures.maps import MapWords, topology_map
 
 # Frames of a strip.
 MAX_FRAMES = 24
-
-
-class DecisionPicture:
-    """The map of a machine on which a call is shown, decision by decision.
-
-    Parameters
-    ----------
-    topology : Topology
-        The machine.
-    ax : Axes, optional
-        Where to draw; a Figure of its own when left out.
-    """
-
-    def __init__(self, topology: Topology, ax: Axes | None = None) -> None:
-        self.topology = topology
-        self.map = Map(topology, ax, headed=False, told=ax is None, above=0.65)
-
-    @property
-    def ax(self) -> Axes:
-        """What is drawn on."""
-        return self.map.ax
-
-    def show(self, steps: Sequence[Step], upto: int) -> Progress:
-        """Show what is decided after the first `upto` records, and return it."""
-        state = progress_of(self.topology, steps[:upto])
-        captions = {node: f", {count} of the groups" for node, count in state.node_groups.items()}
-        self.map.show(groups=state.groups, focus=state.focus, captions=captions)
-        title = f"{upto} of {len(steps)} - {state.sentence}"
-        # Letters of 9 points are about a twelfth of an inch wide.
-        figure = self.ax.get_figure(root=True)
-        assert figure is not None
-        room = figure.get_figwidth() * self.ax.get_position(original=True).width * 12
-        wrapped = fill(title, min(90, int(room)), max_lines=3, placeholder=" ...")
-        self.ax.set_title(wrapped, fontsize=9, loc="left", x=0.01)
-        return state
 
 
 def decision_frame(
@@ -82,11 +47,20 @@ def decision_frame(
     >>> print(decision_frame(machine, steps, 5).get_title(loc="left"))
     5 of 6 - group 0: CPUs 4, 5 of cluster 4-5
     """
+    made = progress_of(topology, steps[:upto])
+    captions = {node: f", {count} of the groups" for node, count in made.node_groups.items()}
     if ax is not None:
         ax.clear()
-    picture = DecisionPicture(topology, ax)
-    picture.show(steps, upto)
-    return picture.ax
+    words = MapWords(captions=captions, above=0.65)
+    ax = topology_map(topology, ax, groups=made.groups, focus=made.focus, words=words)
+    title = f"{upto} of {len(steps)} - {made.sentence}"
+    # Letters of 9 points are about a twelfth of an inch wide.
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    room = figure.get_figwidth() * ax.get_position(original=True).width * 12
+    wrapped = fill(title, min(90, int(room)), max_lines=3, placeholder=" ...")
+    ax.set_title(wrapped, fontsize=9, loc="left", x=0.01)
+    return ax
 
 
 def decision_strip(topology: Topology, steps: Sequence[Step], *, columns: int = 3) -> Figure:
@@ -120,7 +94,7 @@ def decision_strip(topology: Topology, steps: Sequence[Step], *, columns: int = 
         frames = [*frames[: MAX_FRAMES - 1], len(steps)]
     rows = -(-len(frames) // columns)
     # Wide and low machines need less height.
-    shape = Map(topology, headed=False, told=False).ax.get_figure(root=True)
+    shape = topology_map(topology, words=MapWords(legend=False)).get_figure(root=True)
     assert shape is not None
     width = 11 / columns
     height = min(width * shape.get_figheight() / shape.get_figwidth(), 3) + 0.6

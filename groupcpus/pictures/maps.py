@@ -3,15 +3,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from textwrap import shorten, wrap
-from types import MappingProxyType
 from typing import Any
 
 import matplotlib as mpl
 import networkx as nx
 import numpy as np
-import seaborn as sns
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection, PolyCollection
 from matplotlib.figure import Figure
@@ -21,7 +19,17 @@ from matplotlib.text import Text
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.topology import Topology
 from groupcpus.machines.run import Run
-from groupcpus.pictures.base import COUNTS, HOT, Numbers, luminance, span
+from groupcpus.pictures.base import (
+    COUNTS,
+    DEVICES,
+    HOT,
+    PAIR,
+    drawing,
+    luminance,
+    plain,
+    span,
+    write_numbers,
+)
 from groupcpus.pictures.layout import (
     HEADING,
     INCH,
@@ -31,6 +39,9 @@ from groupcpus.pictures.layout import (
     joints,
     topology_graph,
 )
+from groupcpus.pictures.stories import headline
+
+__all__ = ["MapWords", "compare_maps", "topology_legend", "topology_map"]
 
 # What a map of its own may measure, in inches.
 WIDTH, HEIGHT = 11, 5.6
@@ -38,6 +49,29 @@ NODE, CLUSTER, EDGE = "#F4F4F1", "#DFDFD7", "0.6"
 RIM = "0.35"
 
 
+@dataclass(frozen=True)
+class MapWords:
+    """What a map says besides its numbers.
+
+    Attributes
+    ----------
+    heading : str or None
+        The line on top, instead of the run's figures.
+    captions : mapping of int to str
+        What to add to the label of each node.
+    above : float
+        Inches to leave free above, in a Figure of its own.
+    legend : bool or None
+        Whether there is a legend below; None: where there is no Axes given.
+    """
+
+    heading: str | None = None
+    captions: Mapping[int, str] = field(default_factory=dict)
+    above: float = 0
+    legend: bool | None = None
+
+
+@drawing
 def topology_map(
     what: Run | Topology,
     ax: Axes | None = None,
@@ -45,8 +79,7 @@ def topology_map(
     top: int | None = None,
     groups: Sequence[CpuSet] | None = None,
     focus: CpuSet | None = None,
-    captions: Mapping[int, str] | None = None,
-    heading: str | None = None,
+    words: MapWords | None = None,
 ) -> Axes:
     """Draw a machine: nodes and clusters as boxes, CPUs as circles with their interrupts inside.
 
@@ -66,10 +99,8 @@ def topology_map(
         Colour by these groups and write their numbers inside instead.
     focus : CpuSet, optional
         CPUs to draw with a thick black rim.
-    captions : mapping of int to str, optional
-        What to add to the label of each node.
-    heading : str, optional
-        The line on top, instead of the run's figures.
+    words : MapWords, optional
+        What to say besides.
 
     Returns
     -------
@@ -77,47 +108,38 @@ def topology_map(
     """
     run = what if isinstance(what, Run) else None
     topology = what.machine.topology if isinstance(what, Run) else what
-    drawn = Map(topology, ax, told=ax is None, headed=bool(heading or (run and not ax)))
-    drawn.show(
-        run, groups=groups, top=top or 0, focus=focus, captions=captions or {}, heading=heading
-    )
+    drawn = _Map(topology, ax, words or MapWords(), bool(run and not ax))
+    drawn.draw(run, groups, top or 0, focus)
     return drawn.ax
 
 
-class Map:
-    """A map to be redrawn: `show` puts other interrupts or groups into the same artists.
+@drawing
+def compare_maps(before: Run, after: Run) -> Figure:
+    """Draw the maps of two runs of one machine, side by side on the same scale."""
+    figure = Figure(figsize=PAIR)
+    top = max(0, *before.counts.values(), *after.counts.values())
+    for left, run, when in ((0.005, before, "before"), (0.51, after, "after")):
+        ax = figure.add_axes((left, 0.01, 0.485, 0.96))
+        words = MapWords(heading=plain(headline(run, when)), legend=True)
+        topology_map(run, ax, top=top, words=words)
+    return figure
 
-    Parameters
-    ----------
-    topology : Topology
-        The machine.
-    ax : Axes, optional
-        Where to draw; a Figure of its own when left out.
-    headed, told : bool
-        Whether there is a heading above and a legend below.
-    above : float
-        Inches to leave free above, in a Figure of its own.
-    """
 
-    def __init__(
-        self,
-        topology: Topology,
-        ax: Axes | None = None,
-        *,
-        headed: bool = True,
-        told: bool = True,
-        above: float = 0,
-    ) -> None:
-        self.topology = topology
-        self.headed, self.told = headed, told
+class _Map:
+    """A map while it is drawn: where things are, and how large a CPU is."""
+
+    def __init__(self, topology: Topology, ax: Axes | None, words: MapWords, headed: bool) -> None:
+        self.topology, self.words = topology, words
+        self.headed = bool(words.heading) or headed
+        self.legend = ax is None if words.legend is None else words.legend
         self.graph = topology_graph(topology)
         if ax is None:
             self.layout = best_layout(self.graph, WIDTH, HEIGHT)
             across, down = self._units()
             inch = min(WIDTH / across, HEIGHT / down, INCH)
             # Narrow machines keep room for the heading and the legend.
-            figure = Figure(figsize=(max(inch * across, 6.4), inch * down + above))
-            ax = figure.add_axes((0, 0, 1, inch * down / (inch * down + above)))
+            figure = Figure(figsize=(max(inch * across, 6.4), inch * down + words.above))
+            ax = figure.add_axes((0, 0, 1, inch * down / (inch * down + words.above)))
         else:
             root = ax.get_figure(root=True)
             assert root is not None
@@ -134,16 +156,6 @@ class Map:
         ax.set(xlim=(-0.2, self.layout.width + 0.2), aspect="equal", anchor="NW")
         ax.set_ylim(-self.layout.height - self._foot, self._head)
         ax.set_axis_off()
-        self.heading = self._text(0, 0.25, "", 9.5, va="bottom", fontweight="bold")
-        self.labels: dict[int, Text] = {}
-        self.room: dict[int, float] = {}
-        self.kind: tuple[bool, ...] | None = None
-        self._draw_boxes()
-        self._draw_joints()
-        self.marks = self._make_marks()
-        self.numbers = Numbers(ax)
-        self.names = Numbers(ax)
-        self.note = self._text(0, -self.layout.height - 0.25, "", 8, va="top", color="0.2")
 
     @property
     def _head(self) -> float:
@@ -151,7 +163,7 @@ class Map:
 
     @property
     def _foot(self) -> float:
-        return LEGEND if self.told else 0.2
+        return LEGEND if self.legend else 0.2
 
     def _units(self) -> tuple[float, float]:
         return self.layout.width + 0.4, self.layout.height + self._head + self._foot
@@ -159,57 +171,41 @@ class Map:
     def _text(self, x: float, y: float, text: str, size: float, **more: Any) -> Text:
         return self.ax.text(x, y, text, fontsize=size, linespacing=1.25, **more)
 
-    @property
-    def moving(self) -> list[Artist]:
-        """What `show` changes from one run to another."""
-        return [self.marks, *self.numbers.lines]
-
-    @property
-    def words(self) -> list[Text]:
-        """The same, of letters."""
-        return [self.heading, *self.labels.values()]
-
-    def show(
+    def draw(
         self,
-        run: Run | None = None,
-        *,
-        groups: Sequence[CpuSet] | None = None,
-        top: int = 0,
-        focus: CpuSet | None = None,
-        captions: Mapping[int, str] = MappingProxyType({}),
-        heading: str | None = None,
+        run: Run | None,
+        groups: Sequence[CpuSet] | None,
+        top: int,
+        focus: CpuSet | None,
     ) -> None:
-        """Show a run, groups, or neither on the map; see `topology_map`."""
+        """Draw a run, groups, or neither on the map; see `topology_map`."""
+        self._draw_boxes(run)
+        self._draw_joints()
         marks = _marks(self.members, run, groups, top)
         rims = [_rim(cpus, run, groups, focus) for cpus in self.members.values()]
-        self.marks.set_facecolor([mpl.colors.to_rgba(colour) for _, colour in marks.values()])
-        self.marks.set_edgecolor(rims)
+        circles = self._make_marks()
+        circles.set_facecolor([mpl.colors.to_rgba(colour) for _, colour in marks.values()])
+        circles.set_edgecolor(rims)
         thin = [rim == RIM for rim in rims]
-        self.marks.set_linewidth(
+        circles.set_linewidth(
             [
-                self.point * (0.03 if plain and not down else 0.06 if plain else 0.085)
-                for plain, down in zip(thin, self.down, strict=True)
+                self.point * (0.03 if plain_rim and not down else 0.06 if plain_rim else 0.085)
+                for plain_rim, down in zip(thin, self.down, strict=True)
             ]
         )
-        bare = run is None and groups is None
-        self.numbers.write(self._inside(marks, counted=run is not None and groups is None))
-        # Names stay while the circles have something else to say.
-        if bare or not self.names.lines:
-            self.names.write(() if bare else self._below())
+        write_numbers(self.ax, self._inside(marks, counted=run is not None and groups is None))
+        if run is not None or groups is not None:
+            write_numbers(self.ax, self._below())
+        heading = self.words.heading
         if heading is None:
-            heading = self._figures(run) if run and self.headed else ""
-        self.heading.set_text(shorten(heading, self._characters(9.5), placeholder=" ..."))
-        for node, label in self.labels.items():
-            cpus = self.topology.nodes[node]
-            irqs = (
-                "" if run is None or not cpus else f", {sum(run.counts[cpu] for cpu in cpus)} IRQs"
-            )
-            self._fit(node, label, f"{self._node_name(node)}{irqs}{captions.get(node, '')}")
-        kind = (run is None, groups is None, focus is None)
-        if self.told and kind != self.kind:
-            legend = wrap(self._legend(run, groups, focus), self._characters(8))
-            self.note.set_text("\n".join(legend))
-        self.kind = kind
+            heading = headline(run) if run and self.headed else ""
+        size = 9.5 if len(heading) <= self._characters(9.5) else 7.5
+        short = shorten(plain(heading), self._characters(size), placeholder=" ...")
+        self._text(0, 0.25, short, size, va="bottom", fontweight="bold")
+        if self.legend:
+            lines = wrap(self._legend(run, groups, focus), self._characters(8))
+            below = -self.layout.height - 0.25
+            self._text(0, below, "\n".join(lines), 8, va="top", color="0.2")
 
     def _characters(self, size: float) -> int:
         """Give how many characters of a size fit across."""
@@ -218,18 +214,20 @@ class Map:
         across = root.get_figwidth() * self.ax.get_position(original=True).width * 72
         return max(20, int(across / (size * 0.62)))
 
-    def _figures(self, run: Run) -> str:
-        reached = max(run.counts.values(), default=0)
-        name = run.machine.name
-        return f"{name}, {run.revision.name}: max {reached} IRQs a CPU (best possible {run.best})"
-
-    def _fit(self, node: int, label: Text, text: str) -> None:
+    def _label(self, node: int, run: Run | None, box: tuple[float, float, float, float]) -> None:
         """Write the label of a node as large as its box allows, shorter if that is too small."""
-        for shorter in (text, text.split(",")[0], text.split(":")[0]):
+        cpus = self.topology.nodes[node]
+        irqs = "" if run is None or not cpus else f", {sum(run.counts[cpu] for cpu in cpus)} IRQs"
+        text = f"{self._node_name(node)}{irqs}{self.words.captions.get(node, '')}"
+        # What a node's interrupts add up to is the last thing to go.
+        short = f"node {node}{irqs}" if irqs else text.split(",")[0]
+        room = (box[2] - box[0] - 0.5) * self.point
+        for shorter in (text, short, f"node {node}"):
             # Bold letters are about 0.7 times as wide as high.
-            size = min(8.5, self.point * 0.6, self.room[node] / (0.7 * len(shorter)))
-            if size >= 6 or shorter == text.split(":")[0]:
-                label.set(text=shorter, fontsize=round(max(size, 4), 1))
+            size = min(8.5, self.point * 0.6, room / (0.7 * len(shorter)))
+            if size >= 6 or shorter == f"node {node}":
+                at = box[0] + 0.3, box[3] - 0.45
+                self._text(*at, shorter, round(max(size, 4), 1), va="center", fontweight="bold")
                 return
 
     def _node_name(self, node: int) -> str:
@@ -245,9 +243,9 @@ class Map:
         if run is None and groups is None:
             inside = "its OS CPU number" if folded == 1 else "their OS CPU numbers"
         elif groups is None:
-            inside = "IRQs; ring: a mask of this CPU alone"
+            inside = "its IRQs; orange ring: a mask of this CPU alone"
         else:
-            inside = "group"
+            inside = "the number of its group"
             if focus is not None:
                 inside += "; black rim: what the last decision is about"
         parts = [f"{what}; inside: {inside}"]
@@ -289,7 +287,7 @@ class Map:
             for at, line in enumerate(lines):
                 yield x, y - 0.63 - at * 0.25, line, "0.2", size
 
-    def _draw_boxes(self) -> None:
+    def _draw_boxes(self, run: Run | None) -> None:
         for vertex, pieces in self.layout.boxes.items():
             is_node = self.graph.nodes[vertex]["level"] == "node"
             if not is_node and not holds_one_cluster(
@@ -310,11 +308,7 @@ class Map:
                     )
                 )
             if is_node:
-                left, _, right, upper = pieces[0]
-                label = self._text(left + 0.3, upper - 0.45, "", 8.5, va="center")
-                label.set_fontweight("bold")
-                self.room[vertex[1]] = (right - left - 0.5) * self.point
-                self.labels[vertex[1]] = label
+                self._label(vertex[1], run, pieces[0])
 
     def _draw_joints(self) -> None:
         """Join the threads of each core that stand in one row."""
@@ -400,20 +394,18 @@ def _marks(
     top: int | None,
 ) -> dict[tuple[str, int], tuple[str, Any]]:
     """Give the text inside each leaf and its colour."""
+    marks: dict[tuple[str, int], tuple[str, Any]] = {}
     if groups is not None:
-        palette = sns.color_palette("colorblind", 10)
         where = {cpu: at for at, group in enumerate(groups) for cpu in group}
-        marks = {}
         for leaf, cpus in members.items():
             inside = sorted({where[cpu] for cpu in cpus if cpu in where})
             text = span(inside[0], inside[-1]) if inside else ""
-            marks[leaf] = (text, palette[inside[0] % 10] if inside else "white")
+            marks[leaf] = (text, DEVICES[inside[0] % len(DEVICES)] if inside else "white")
         return marks
     if run is None:
         return {leaf: (str(cpus), "white") for leaf, cpus in members.items()}
     highest = max(top or 0, *run.counts.values(), 1)
     ramp = mpl.colormaps[COUNTS]
-    marks = {}
     for leaf, cpus in members.items():
         counts = [run.counts[cpu] for cpu in cpus]
         marks[leaf] = (
