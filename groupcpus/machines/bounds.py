@@ -19,6 +19,7 @@ the only ones that can come first.  So
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from groupcpus.engine.cpuset import CpuSet, cpus_of
@@ -320,7 +321,9 @@ def _shares(parts: Sequence[tuple[int, ...]], numgrps: int) -> Iterator[_Part]:
         yield _Part(part, together[size] // count[size], -(-together[size] // count[size]))
 
 
+@lru_cache(maxsize=64)
 def _splits(topology: Topology, numgrps: int) -> list[_Split]:
+    """Cut a machine as a call does; sweeps ask for the same calls with many devices."""
     nodes = [tuple(cpus) for cpus in topology.nodes.values() if cpus]
     clusters = [topology.node_clusters[topology.node_of(cpus[0])] or () for cpus in nodes]
     splits = []
@@ -440,30 +443,45 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
         elif len(known) > 1 or () in known:
             most += len(node)
         else:
-            most += sum(_most_first(topology, dealt[part]) for part in next(iter(known)))
+            for within in next(iter(known)):
+                made = [(call.least, call.most, times) for call, times in dealt[within]]
+                most += _most_first(_shape(topology, within), tuple(made))
     return min(most, len(lowest) + others)
 
 
-def _most_first(topology: Topology, calls: Sequence[tuple[_Part, int]]) -> int:
-    """Count the CPUs of one node or cluster that may be the first of a group in some call.
+class _Shape(NamedTuple):
+    """How many CPUs a node or cluster has, and the CPUs of its cores and clusters, if all equal."""
 
-    The calls come with how often they are made.
-    """
-    cpus = calls[0][0].cpus
-    ncpus = len(cpus)
-    most = [ncpus - ncpus // max(call.most for call, _ in calls) + 1]
-    most.append(1 + sum(times * (call.most - 1) for call, times in calls))
+    ncpus: int
+    sizes: tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def _shape(topology: Topology, cpus: tuple[int, ...]) -> _Shape:
+    even = []
     # Cores, and the clusters of a node that is not dealt by cluster.
     for part_of in (topology.core_ids, topology.cluster_ids):
         sizes = Counter(part_of[cpu] for cpu in cpus)
         if len(sizes) > 1 and len(set(sizes.values())) == 1 and None not in sizes:
-            size = sizes[part_of[cpus[0]]]
-            inside = sum(
-                times
-                * max(_starts_inside(ncpus, size, ngroups) for ngroups in (call.least, call.most))
-                for call, times in calls
-            )
-            most.append(len(sizes) + inside)
+            even.append(sizes[part_of[cpus[0]]])
+    return _Shape(len(cpus), tuple(even))
+
+
+@lru_cache(maxsize=1024)
+def _most_first(shape: _Shape, calls: tuple[tuple[int, int, int], ...]) -> int:
+    """Count the CPUs of one node or cluster that may be the first of a group in some call.
+
+    The calls are the least and most groups in it, and how often they are made.
+    """
+    ncpus = shape.ncpus
+    most = [ncpus - ncpus // max(most for _, most, _ in calls) + 1]
+    most.append(1 + sum(times * (most - 1) for _, most, times in calls))
+    for size in shape.sizes:
+        inside = sum(
+            times * max(_starts_inside(ncpus, size, ngroups) for ngroups in (least, most))
+            for least, most, times in calls
+        )
+        most.append(ncpus // size + inside)
     return min(most)
 
 

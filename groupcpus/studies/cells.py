@@ -188,10 +188,14 @@ class Cell:
             return self.calls_again(revision, probing, start)
         counter = start
         made: dict[str, DeviceCalls] = {}
+        advances: dict[int, int] = {}
         for call in probing:
             device, asked = call.device, call.queue_set
-            offset = revision.offset(asked.queues, counter)
-            counter = (counter + revision.advance(asked.queues)) & _UINT_MAX
+            advance = advances.get(asked.queues)
+            if advance is None:
+                advance = advances[asked.queues] = revision.advance(asked.queues)
+            offset = counter if advance else 0
+            counter = (counter + advance) & _UINT_MAX
             if asked.interrupts:
                 if asked.queues > self.possible or offset + asked.queues > _UINT_MAX:
                     return self.calls_again(revision, probing, start)

@@ -179,13 +179,15 @@ def _plan(
 ) -> list[Job]:
     """Check the arguments, and put the cells into jobs of about the same size."""
     _check_axes(machines, axes)
-    counts = (None,) if devices is None else devices
+    counts: tuple[int | None, ...] = (None,) if devices is None else devices
     cells = [
         (machine, counts, wanted)
         for machine in machines
         for wanted in ((None,) if queues is None else queues)
     ]
-    for (machine, _, wanted), count in product(cells, counts):
+    # The fewest and the most devices stand for all.
+    extremes = (None,) if devices is None else {*sorted(devices)[:1], *sorted(devices)[-1:]}
+    for (machine, _, wanted), count in product(cells, extremes):
         made = with_devices(machine, count, wanted)
         if len(made) > MAX_DEVICES:
             raise RequestError(f"devices: {len(made)} are too many, at most {MAX_DEVICES}")
