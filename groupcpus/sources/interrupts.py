@@ -165,10 +165,13 @@ class InterruptsReader:
         raise FormatError(self.where, f"{brief(self.header[-1])}: expected CPU0, CPU1, ...")
 
     def _broken_anywhere(self) -> bool:
-        """Return whether lines were broken at a width, not at blanks."""
+        """Return whether lines were broken at a width, not at blanks.
+
+        At blanks, the pieces of the header and those of the rows differ in their widths.
+        """
         widths = {len(piece) for _, pieces in self.rows for piece in pieces[:-1]}
         widths |= {len(piece) for piece in self.header[:-1]}
-        return len(widths) == 1 and min(widths) >= _TERMINAL
+        return len(widths) == 1 and (min(widths) >= _TERMINAL or len(self.header) > 1)
 
     def facts(self) -> Facts:
         """Return what was read: the numbered lines; the architecture's (NMI, LOC) are left out.

@@ -142,6 +142,9 @@ class TableReader:
         FormatError
             If a line lacks values, has too many, or one is not what it should be.
         """
+        for name in self.names:
+            if not _COLUMN.fullmatch(name):
+                raise FormatError(self.where, f"{brief(name.upper())} is no column: is it wrapped?")
         needed = [
             at for at, name in enumerate(self.names) if name in _NEEDED or "l2" in name.split(":")
         ]
@@ -170,6 +173,8 @@ class TableReader:
 
 
 _NEEDED = {"cpu", "node", "core", "online", "drawer", "book", "socket"}
+# Names are of letters; the combined one of caches may have been broken.
+_COLUMN = re.compile(r"[a-z][a-z0-9%_-]*|l[0-9][a-z]?(?::l[0-9][a-z]?)+", re.ASCII)
 _CPU_NUMBER = re.compile("[0-9]{1,9}", re.ASCII)
 
 
