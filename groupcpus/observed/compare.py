@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["SECONDS", "Comparison", "compare"]
 
 MAX_OFFSETS = 65536
-SECONDS = 4.0
+SECONDS = 3.0
 """How long all searches of a comparison may take together, if nothing else is said."""
 
 
@@ -204,7 +204,7 @@ def compare(
         How many values of the call counter, from 0, to try for the revisions that rotate; 0 leaves
         these out.
     patience : Patience, optional
-        How long all searches together may take; four seconds when left out.
+        How long all searches together may take; three seconds when left out.
 
     Returns
     -------

@@ -21,6 +21,8 @@ ROTATING = tuple(name for name in REVISIONS if name not in FIXED)
 # Bounds for what is guessed and kept, whatever a source says.
 MOST_GUESSES = 512
 MOST_MASKS = 500_000
+# CPUs that counters are tried for, over all values of one revision, where it is not needed.
+MOST_CPUS = 20_000
 # Vectors before those that are spread: admin queue, events, ...; hisi_sas_v3_hw has 16.
 MOST_PRE_VECTORS = 16
 
@@ -134,44 +136,56 @@ class Explainer:
         self.patience = patience
         self.cache: dict[tuple[str, int], list[tuple[int, ...]]] = {}
 
-    def masks(self, revision: str, numgrps: int) -> list[tuple[int, ...]]:
-        """Return the masks as bits, for each value of the counter that is tried."""
-        key = revision, numgrps
-        if key not in self.cache:
-            found = []
-            for offset in range(self._offsets(revision, numgrps)):
-                # Two at least: a revision that rotates is known by them.
-                if offset > 1 and not self.patience.left("trying counters"):
-                    break
-                grouping = group_cpus_evenly(
-                    self.topology, numgrps, revision=revision, spread_offset=offset
-                )
-                found.append(grouping.bits)
-            self.cache[key] = found
-        return self.cache[key]
+    def masks(self, revision: str, numgrps: int, least: int = 1) -> list[tuple[int, ...]]:
+        """Return the masks as bits, for values of the counter from 0.
 
-    def _offsets(self, revision: str, numgrps: int) -> int:
-        if not REVISIONS[revision].advance(numgrps):
-            return 1
-        return min(self.search_offsets, max(2, MOST_MASKS // numgrps))
+        Parameters
+        ----------
+        revision, numgrps
+            What the call is.
+        least : int
+            How many values are wanted, if there is a counter and time; more may be known.
+        """
+        found = self.cache.setdefault((revision, numgrps), [])
+        wanted = least if REVISIONS[revision].advance(numgrps) else 1
+        for offset in range(len(found), wanted):
+            # Two at least: a revision that rotates is known by them.
+            if offset > 1 and not self.patience.left("trying counters"):
+                break
+            grouping = group_cpus_evenly(
+                self.topology, numgrps, revision=revision, spread_offset=offset
+            )
+            found.append(grouping.bits)
+        return found
+
+    def _offsets(self, numgrps: int, explained: bool) -> int:
+        """Return how many values of the counter to try, by the work that each is."""
+        most = MOST_MASKS // numgrps
+        if explained:
+            # By a revision without a counter: the others are told for comparison alone.
+            most = min(most, MOST_CPUS // len(self.topology.possible))
+        return min(self.search_offsets, max(2, most))
 
     def fits(self, guess: Guess, places: Sequence[Place], revision: str) -> bool:
         """Return whether a revision that does not rotate gives all that is told."""
-        return all(
+        return any(told for _, told in places) and all(
             told.fits(self.masks(revision, numgrps)[0][place])
             for numgrps, inside in guess.sets(places)
             for place, told in inside
         )
 
-    def explain(self, guess: Guess, places: Sequence[Place], revision: str) -> Explanation:
+    def explain(
+        self, guess: Guess, places: Sequence[Place], revision: str, explained: bool = False
+    ) -> Explanation:
         """Count what a revision explains, at the counter that explains most."""
         matched = tried = 0
         offsets: list[tuple[int, ...] | None] = []
         for numgrps, inside in guess.sets(places):
             told = [(place, evidence) for place, evidence in inside if evidence]
+            wanted = self._offsets(numgrps, explained)
             counts = [
                 sum(evidence.fits(masks[place]) for place, evidence in told)
-                for masks in self.masks(revision, numgrps)
+                for masks in self.masks(revision, numgrps, wanted)
             ]
             matched += max(counts)
             full = tuple(at for at, count in enumerate(counts) if count == len(told))
@@ -182,8 +196,11 @@ class Explainer:
 
     def explanations(self, guess: Guess, places: Sequence[Place]) -> tuple[Explanation, ...]:
         """Return what each revision explains of a guess."""
-        names = FIXED + (ROTATING if self.search_offsets else ())
-        return tuple(self.explain(guess, places, name) for name in names)
+        fixed = [self.explain(guess, places, name) for name in FIXED]
+        explained = any(one.explains for one in fixed)
+        names = ROTATING if self.search_offsets else ()
+        rotating = [self.explain(guess, places, name, explained) for name in names]
+        return (*fixed, *rotating)
 
 
 def guesses(

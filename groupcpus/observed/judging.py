@@ -139,25 +139,21 @@ class Judge:
         evidence: Sequence[Evidence],
     ) -> tuple[Guess, tuple[Explanation, ...], bool]:
         by_vector = dict(zip(map(id, queues), evidence, strict=True))
-        first: Guess | None = None
-        explanations: tuple[Explanation, ...] = ()
+        first: tuple[Guess, list[Place]] | None = None
         gave_up = False
         for guess in guesses(found, queues, self.loaded, managed):
             places: list[Place] = [
                 (place, by_vector[id(one)]) for place, one in guess.places(queues)
             ]
-            if first is None:
-                first, explanations = guess, self.explainer.explanations(guess, places)
-                if any(one.explains for one in explanations):
-                    break
-            elif not self.patience.left("guessing what devices asked for"):
+            if first is not None and not self.patience.left("guessing what devices asked for"):
                 gave_up = True
                 break
-            elif any(self.explainer.fits(guess, places, name) for name in FIXED):
+            first = first or (guess, places)
+            if any(self.explainer.fits(guess, places, name) for name in FIXED):
                 return guess, self.explainer.explanations(guess, places), False
         assert first is not None  # there is always one
         # Half-right guesses mislead: what the device surely asked for is the better base.
-        return first, explanations, gave_up
+        return first[0], self.explainer.explanations(*first), gave_up
 
     def _spread(self, case: _Case, at_once: bool) -> Judged:
         """Decide of a device that the kernel spreads whether a revision explains it."""

@@ -167,7 +167,7 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
     comparison : Comparison
         The machine.
     patience : Patience, optional
-        How long it may take; a second when left out.
+        How long it may take; 0.7 seconds when left out.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
     strays = stray_cpus(comparison.loaded, comparison.topology)
     if comparison.irqchip is None or not managed or strays:
         return None
-    patience = patience or Patience(1)
+    patience = patience or Patience(0.7)
     machine = machine_from_capture(comparison)
     run = as_found(comparison)
     greatest = max(comparison.loads.values(), default=0)
