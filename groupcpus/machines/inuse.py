@@ -110,6 +110,9 @@ class InUse:
         The CPUs and devices that a suspend took.
     calls : list of GroupCall
         The calls of `group_cpus_evenly` since the last `copy`.
+    kept : dict or None
+        The offset that each call of a device took at first, by device and kind, for a kernel that
+        would keep it; None: each call takes the next one, as the posted patches do.
     """
 
     machine: Machine
@@ -123,6 +126,7 @@ class InUse:
     frozen: tuple[int, ...] = ()
     suspended: tuple[str, ...] = ()
     calls: list[GroupCall] = field(default_factory=list)
+    kept: dict[tuple[str, str], int] | None = None
 
     def copy(self) -> "InUse":
         """Return a copy that goes its own way from here."""
@@ -253,8 +257,10 @@ class InUse:
         self, device: Device, kind: str, numgrps: int, topology: Topology
     ) -> list[tuple[str, CpuSet]]:
         """Make one call of `group_cpus_evenly`, which takes a value of the counter."""
-        offset = self.revision.offset(numgrps, self.counter)
-        self.counter = (self.counter + self.revision.advance(numgrps)) & _UINT_MAX
+        offset = None if self.kept is None else self.kept.get((device.name, kind))
+        if offset is None:
+            offset = self.revision.offset(numgrps, self.counter)
+            self.counter = (self.counter + self.revision.advance(numgrps)) & _UINT_MAX
         self.calls.append(GroupCall(device.name, kind, numgrps, offset))
         grouping = group_cpus_evenly(
             topology, numgrps, revision=self.revision, spread_offset=offset

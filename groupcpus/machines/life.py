@@ -38,6 +38,8 @@ class Life:
         The version of `group_cpus_evenly`.
     irqchip : str, optional
         A name in `IRQCHIPS`; the machine's own when left out.
+    keep_offsets : bool
+        Whether each device keeps the offset that its calls took at first; no posted patch does so.
     **boot
         More that `simulate` takes, such as ``probe`` and ``spread_start``: how it booted.
 
@@ -76,13 +78,22 @@ class Life:
         machine: Machine | str | Path,
         revision: str | Revision = "cluster",
         irqchip: str | None = None,
+        *,
+        keep_offsets: bool = False,
         **boot: Any,
     ) -> None:
-        self._follow(simulate(machine, revision=revision, irqchip=irqchip, **boot))
+        self._follow(simulate(machine, revision=revision, irqchip=irqchip, **boot), keep_offsets)
 
     @classmethod
-    def after(cls, run: Run) -> Self:
+    def after(cls, run: Run, *, keep_offsets: bool = False) -> Self:
         """Return the life that begins with a run.
+
+        Parameters
+        ----------
+        run : Run
+            How the machine booted.
+        keep_offsets : bool
+            Whether each device keeps the offset that its calls took at first.
 
         Raises
         ------
@@ -92,7 +103,7 @@ class Life:
         if not isinstance(run, Run):
             raise RequestError(f"run {brief(run)}: expected a Run, as simulate() returns")
         life = cls.__new__(cls)
-        life._follow(run)
+        life._follow(run, keep_offsets)
         return life
 
     @classmethod
@@ -138,7 +149,7 @@ class Life:
         )
         return life
 
-    def _follow(self, run: Run) -> None:
+    def _follow(self, run: Run, keep_offsets: bool) -> None:
         """Take over what a run left."""
         placed: dict[str, list[LiveInterrupt]] = {device.name: [] for device in run.machine.devices}
         for one in (*run.pre_interrupts, *run.interrupts):
@@ -160,6 +171,8 @@ class Life:
             {d.name: maps.get(d.name, []) if has_map(d) else [] for d in run.machine.devices},
             run.spread_end,
         )
+        if keep_offsets:
+            begun._state.kept = {(call.device, call.kind): call.spread_offset for call in run.calls}
         self._begin(begun._state)
 
     def _begin(self, state: InUse) -> None:
