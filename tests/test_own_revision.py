@@ -80,8 +80,11 @@ class Answering(Revision):
     def share(self, level, ncpus, ngroups, turn):
         return self.answers.get("share", (ngroups, [turn] * len(ngroups)))
 
-    def divide(self, topology, cpus, ngroups, turn):
-        return self.answers.get("divide", super().divide(topology, cpus, ngroups, turn))
+    def order(self, topology, cpus, ngroups):
+        return self.answers.get("order", super().order(topology, cpus, ngroups))
+
+    def divide(self, shape, ngroups, turn):
+        return self.answers.get("divide", super().divide(shape, ngroups, turn))
 
 
 def answering(**answers) -> Revision:
@@ -101,19 +104,15 @@ def test_a_bad_share_of_a_subclass_is_refused(share):
 
 
 @pytest.mark.parametrize(
-    "divided",
-    [
-        None,
-        5,
-        (),
-        (Deal([4, 4, 0, 0, 0]), [1]),
-        (None, [1], {}),
-        (Deal([4, 4, 0, 0, 0]), [0] * 8, ALONE),
-        (Deal([4, 4, 0, 0, 0]), range(8), ALONE),
-    ],
+    "order", [None, 5, (), ([1], {}), ([0] * 8, ALONE, 8), (range(1, 9), ALONE, 8)]
 )
-def test_a_bad_division_of_a_subclass_is_refused(divided):
-    assert re.search("(divide|deal) gave|CPUs assigned", refused(answering(divide=divided)))
+def test_a_bad_order_of_a_subclass_is_refused(order):
+    assert re.search("order gave|CPUs assigned", refused(answering(order=order)))
+
+
+def test_a_bad_division_of_a_subclass_is_refused():
+    assert "deal gave" in refused(answering(divide=Deal([1])))
+    assert "deal gave" in refused(answering(divide=[5, 5]))
 
 
 @pytest.mark.parametrize("counts", [None, "1", -1])

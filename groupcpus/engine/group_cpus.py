@@ -9,6 +9,7 @@ CPUs are numbers here, and a set of them is an ascending tuple.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import cycle, islice
 from typing import Any, NamedTuple
 
@@ -70,31 +71,41 @@ def grp_spread_init_one(
     return taken
 
 
-def alloc_groups_to_nodes(
-    revision: CheckedRevision, node: int | None, ncpus: Sequence[int], numgrps: int, turn: Any
-) -> Generator[Step, None, list[tuple[int, int, Any]]]:
-    """Allot groups to nodes, or to the clusters of one `node`, in proportion to their CPUs.
+@lru_cache(maxsize=128)
+def alloc_groups_to_nodes(ncpus: tuple[int, ...], numgrps: int, sort: str) -> tuple[Share, ...]:
+    """Allot groups to nodes, or to the clusters of one, in proportion to their CPUs.
 
     The smallest is served first.  One that has no CPUs in this stage has UINT_MAX in the kernel's
     sort, whose comparison is signed: -1.
+
+    Examples
+    --------
+    >>> print(*alloc_groups_to_nodes((4, 0, 4, 2), 6, "double-pop"), sep=", ")
+    3: 6*2/10 = 1, 2: 5*4/8 = 2, 0: 3*4/4 = 3
+    """
+    shares = []
+    groups_left, cpus_left = numgrps, sum(ncpus)
+    for id in heapsort_order([count or -1 for count in ncpus], sort):
+        if ncpus[id]:
+            ngroups = max(1, groups_left * ncpus[id] // cpus_left)
+            shares.append(Share(id, ncpus[id], groups_left, cpus_left, ngroups))
+            groups_left -= ngroups
+            cpus_left -= ncpus[id]
+    return tuple(shares)
+
+
+def allot_and_rotate(
+    revision: CheckedRevision, node: int | None, ncpus: Iterable[int], numgrps: int, turn: Any
+) -> Generator[Step, None, list[tuple[int, int, Any]]]:
+    """Allot groups to nodes, or to the clusters of one `node`, and let the revision move some.
 
     Returns
     -------
     list of (id, ngroups, turn)
         In the order in which they are served.
     """
-    order = heapsort_order([count or -1 for count in ncpus], revision.sort)
-    shares = []
-    groups_left, cpus_left = numgrps, sum(ncpus)
-    for id in order:
-        if ncpus[id]:
-            ngroups = max(1, groups_left * ncpus[id] // cpus_left)
-            shares.append(Share(id, ncpus[id], groups_left, cpus_left, ngroups))
-            groups_left -= ngroups
-            cpus_left -= ncpus[id]
-    yield Allotted(node, tuple(shares))
-
-    # Who keeps the groups that rounding left over may rotate.
+    shares = alloc_groups_to_nodes(tuple(ncpus), numgrps, revision.sort)
+    yield Allotted(node, shares)
     ids, sizes, _, _, allotted = zip(*shares, strict=True)
     level = "node" if node is None else "cluster"
     groups, turns = revision.share(level, sizes, allotted, turn)
@@ -114,8 +125,8 @@ def alloc_cluster_groups(
     yield ClusterAttempt(whole.node, whole.ngroups, clusters, taken)
     if clusters is None or not taken:
         return [whole]
-    allotted = yield from alloc_groups_to_nodes(
-        revision, whole.node, list(map(len, clusters)), whole.ngroups, whole.turn
+    allotted = yield from allot_and_rotate(
+        revision, whole.node, map(len, clusters), whole.ngroups, whole.turn
     )
     return [
         Part(whole.node, clusters[id], clusters[id], ngroups, turn)
@@ -130,7 +141,7 @@ def assign_cpus_to_groups(
     node, cluster, cpus, ngroups, turn = part
     sizes, first, order, siblings = revision.divide(topology, cpus, ngroups, turn)
     if ngroups > 1:
-        yield Divided(node, cluster, len(cpus), tuple(sizes), order[first])
+        yield Divided(node, cluster, len(cpus), sizes, order[first])
     # Lowest first, unless the revision starts elsewhere; some are taken before their turn comes.
     free = set(cpus)
     candidates = filter(free.__contains__, [*order[first:], *order[:first]])
@@ -157,7 +168,7 @@ def __group_cpus_evenly(
         return
 
     ncpus = [len(nodes.get(node, ())) for node in range(max(topology.nodes) + 1)]
-    allotted = yield from alloc_groups_to_nodes(
+    allotted = yield from allot_and_rotate(
         revision, None, ncpus, min(numgrps, len(stage.cpus)), turn
     )
     for node, ngroups, node_turn in allotted:

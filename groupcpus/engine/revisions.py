@@ -11,9 +11,9 @@ clusters, and in what a call's *offset* rotates:
 A revision that needs more is a subclass of `Revision`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import index
+from operator import index, le
 from typing import Any
 
 from groupcpus.engine.rotations import (
@@ -70,8 +70,8 @@ class Revision:
 
     Notes
     -----
-    A revision that needs more is a subclass with a `turn`, `share`, `first_node` or `divide` of
-    its own; what they return is checked in each call.
+    A revision that needs more is a subclass with a `turn`, `share`, `first_node`, `order` or
+    `divide` of its own; what they return is checked in each call.
 
     Examples
     --------
@@ -150,21 +150,25 @@ class Revision:
             ngroups = self.rotate(ncpus, ngroups, turn)
         return ngroups, [turn] * len(ncpus)
 
-    def divide(
-        self, topology: Topology, cpus: Sequence[int], ngroups: int, turn: Any
-    ) -> tuple[Deal, Sequence[int], Mapping[int, Sequence[int]]]:
-        """Return how the CPUs of a node or cluster are divided among its groups.
+    def order(
+        self, topology: Topology, cpus: Sequence[int], ngroups: int
+    ) -> tuple[Sequence[int], Mapping[int, Sequence[int]], Hashable]:
+        """Return in which order the CPUs of a node or cluster are taken.
 
         Returns
         -------
-        deal : Deal
-            How many CPUs each group gets, and which is first.
         order : sequence of int
-            The CPUs in the order in which they are taken.
+            The CPUs, of which any may be the first.
         siblings : mapping of int to sequence of int
             The CPUs that a group takes along with each, while it has room.
+        shape : hashable
+            What `divide` has to know of them: here their number.
         """
-        return self.deal(len(cpus), ngroups, turn), cpus, topology.core_cpus
+        return cpus, topology.core_cpus, len(cpus)
+
+    def divide(self, shape: Any, ngroups: int, turn: Any) -> Deal:
+        """Return how many CPUs each group gets, and the position of the first one."""
+        return self.deal(shape, ngroups, turn)
 
 
 class CheckedRevision:
@@ -177,6 +181,7 @@ class CheckedRevision:
         self.revision = revision
         self.sort = revision.sort
         self.cluster_aware = revision.cluster_aware
+        self.deals: dict[tuple[Hashable, int, Hashable], tuple[tuple[int, ...], int]] = {}
 
     def first_node(self, ncpus: Sequence[int], turn: Any) -> int:
         """Return `Revision.first_node`, or refuse a position that is none."""
@@ -195,7 +200,8 @@ class CheckedRevision:
             raise _refused(self.revision, "share", shared, "groups and turns")
         given, turns = shared
         numbers = _whole_numbers(self.revision, "rotate", given, len(ncpus))
-        if sum(numbers) != sum(ngroups) or not all(map(_in_range, numbers, ncpus)):
+        fits = min(numbers) > 0 and all(map(le, numbers, ncpus))
+        if sum(numbers) != sum(ngroups) or not fits:
             raise _refused(
                 self.revision,
                 "rotate",
@@ -209,37 +215,42 @@ class CheckedRevision:
 
     def divide(
         self, topology: Topology, cpus: Sequence[int], ngroups: int, turn: Any
-    ) -> tuple[list[int], int, Sequence[int], Mapping[int, Sequence[int]]]:
-        """Return sizes, first position, order and siblings of `Revision.divide`.
+    ) -> tuple[tuple[int, ...], int, Sequence[int], Mapping[int, Sequence[int]]]:
+        """Return sizes and first position of `Revision.divide`, order and siblings of `order`."""
+        ordered = self.revision.order(topology, cpus, ngroups)
+        if not isinstance(ordered, tuple) or len(ordered) != 3:
+            raise _refused(self.revision, "order", ordered, "an order, siblings and a shape")
+        order, siblings, shape = ordered
+        # Equal parts are divided alike.
+        key = shape, ngroups, turn
+        if key not in self.deals:
+            deal = self.revision.divide(shape, ngroups, turn)
+            self.deals[key] = self._whole_deal(deal, len(cpus), ngroups)
+        return *self.deals[key], order, siblings
 
-        A deal may ask for more CPUs than there are, as `deal_rotating` does when its sum wraps.
+    def _whole_deal(self, deal: Deal, ncpus: int, ngroups: int) -> tuple[tuple[int, ...], int]:
+        """Return a deal in whole numbers, or refuse it.
+
+        It may ask for more CPUs than there are, as `deal_rotating` does when its sum wraps.
         """
-        divided = self.revision.divide(topology, cpus, ngroups, turn)
-        if not isinstance(divided, tuple) or len(divided) != 3:
-            raise _refused(self.revision, "divide", divided, "a Deal, an order and siblings")
-        deal, order, siblings = divided
         if not isinstance(deal, Deal):
             raise _refused(self.revision, "deal", deal, "a Deal")
         sizes = _whole_numbers(self.revision, "deal", deal.sizes, ngroups)
         (first,) = _whole_numbers(self.revision, "deal", (deal.first,), 1)
-        if sum(sizes) < len(cpus) or first >= len(cpus):
+        if sum(sizes) < ncpus or first >= ncpus:
             raise _refused(
                 self.revision,
                 "deal",
                 deal,
-                f"sizes that are {len(cpus)} in all and a first position below it",
+                f"sizes that are {ncpus} in all and a first position below it",
             )
-        return sizes, first, order, siblings
+        return tuple(sizes), first
 
 
 def _refused(revision: Revision, function: str, given: object, expected: str) -> RequestError:
     return RequestError(
         f"revision {brief(revision.name)}: {function} gave {brief(given)}; expected {expected}"
     )
-
-
-def _in_range(ngroups: int, ncpus: int) -> bool:
-    return 1 <= ngroups <= ncpus
 
 
 def _whole_numbers(revision: Revision, function: str, values: Any, count: int) -> list[int]:

@@ -13,7 +13,6 @@ A third one, ``stable``, is in no kernel: it keeps equal keys in order, for comp
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from operator import index
 
 from groupcpus.errors import RequestError, brief
@@ -64,21 +63,15 @@ def heapsort_order(keys: Sequence[int], variant: str = "double-pop") -> list[int
         numbers = tuple(map(index, keys))
     except TypeError:
         raise RequestError(f"keys {brief(keys)}: expected whole numbers") from None
-    return list(_order(numbers, variant))
-
-
-# Equal machines, and equal calls for one machine, are sorted alike.
-@lru_cache(maxsize=256)
-def _order(keys: tuple[int, ...], variant: str) -> list[int]:
+    heap = list(range(len(numbers)))
     if variant == "stable":
-        return sorted(range(len(keys)), key=keys.__getitem__)
-    heap = list(range(len(keys)))
+        return sorted(heap, key=numbers.__getitem__)
     for root in reversed(range(len(heap) // 2)):
-        _sift_down(heap, keys, root, len(heap), variant)
+        _sift_down(heap, numbers, root, len(heap), variant)
     if variant == "single-pop":
-        _pop_one_by_one(heap, keys)
+        _pop_one_by_one(heap, numbers)
     else:
-        _pop_in_pairs(heap, keys)
+        _pop_in_pairs(heap, numbers)
     return heap
 
 

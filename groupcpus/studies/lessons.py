@@ -79,8 +79,8 @@ def source_of(name: str) -> Source:
     >>> print(source_of("grp_spread_init_one").splitlines()[3])
         taken: list[int] = []
     """
-    function = vars(group_cpus).get(name) if isinstance(name, str) else None
-    if not inspect.isfunction(function):
+    function: Any = vars(group_cpus).get(name) if isinstance(name, str) else None
+    if not inspect.isfunction(inspect.unwrap(function)):
         raise RequestError(f"name {brief(name)}: expected a function of {group_cpus.__name__}")
     lines = inspect.getsource(function).splitlines()
     (definition,) = ast.parse("\n".join(lines)).body

@@ -5,10 +5,10 @@ It counts groups instead of calls: each call's groups begin where the last one's
 node and cluster by cluster.  Notebook 12 compares it with the other revisions.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from groupcpus.engine.revisions import Revision
 from groupcpus.engine.rotations import Deal
@@ -163,24 +163,31 @@ class TiledRevision(Revision):
         spread, totals = continue_shares(ncpus, ngroups, *turn)
         return spread, [Turn(total, turn.calls) for total in totals]
 
-    def divide(
-        self, topology: Topology, cpus: Sequence[int], ngroups: int, turn: Turn
-    ) -> tuple[Deal, Sequence[int], Mapping[int, Sequence[int]]]:
-        """Return what `deal_tiles` does, for CPUs in the order of their clusters and cores."""
+    def order(
+        self, topology: Topology, cpus: Sequence[int], ngroups: int
+    ) -> tuple[Sequence[int], Mapping[int, Sequence[int]], Hashable]:
+        """Return the CPUs cluster by cluster and core by core, if `deal_tiles` divides them."""
         if 1 < ngroups < len(cpus):
             clusters, cores, in_order = layout(topology, cpus)
-            if deal := deal_tiles(clusters, cores, ngroups, turn.total):
+            if deal_tiles(clusters, cores, ngroups, 0):
                 # Each group takes the next CPUs of the order, whether they are siblings or not.
-                return deal, in_order, dict.fromkeys(cpus, ())
-        return super().divide(topology, cpus, ngroups, turn)
+                return in_order, dict.fromkeys(cpus, ()), (clusters, cores)
+        return super().order(topology, cpus, ngroups)
+
+    def divide(self, shape: Any, ngroups: int, turn: Turn) -> Deal:
+        """Return what `deal_tiles` does, or what `deal` does for CPUs that it cannot divide."""
+        if isinstance(shape, int):
+            return self.deal(shape, ngroups, turn.total)
+        clusters, cores = shape
+        return deal_tiles(clusters, cores, ngroups, turn.total) or Deal([])
 
 
 class Layout(NamedTuple):
     """Some CPUs in the order of their clusters and cores."""
 
-    clusters: list[int]
+    clusters: tuple[int, ...]
     """The CPUs of each cluster; nothing where clusters need not be looked at."""
-    cores: list[int]
+    cores: tuple[int, ...]
     """The CPUs of each core."""
     in_order: list[int]
 
@@ -191,7 +198,7 @@ def layout(topology: Topology, cpus: Sequence[int]) -> Layout:
     Examples
     --------
     >>> layout(Topology.uniform(nodes=1, cpus_per_node=8, threads=2, cluster=4), range(3, 8))
-    Layout(clusters=[1, 4], cores=[1, 2, 2], in_order=[3, 4, 5, 6, 7])
+    Layout(clusters=(1, 4), cores=(1, 2, 2), in_order=[3, 4, 5, 6, 7])
     """
     core_of = topology.core_ids.__getitem__
     clusters = topology.clusters_in(cpus) or ()
@@ -201,7 +208,7 @@ def layout(topology: Topology, cpus: Sequence[int]) -> Layout:
     whole = clusters or (tuple(cpus),)
     cores = [core for members in whole for core in split(members, core_of)]
     return Layout(
-        list(map(len, clusters)), list(map(len, cores)), [cpu for core in cores for cpu in core]
+        tuple(map(len, clusters)), tuple(map(len, cores)), [cpu for core in cores for cpu in core]
     )
 
 
