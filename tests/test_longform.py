@@ -184,3 +184,13 @@ def test_a_damaged_long_form_ends_in_a_replay_or_one_of_our_errors(damages):
     except GroupCpusError:
         return
     assert result.matches == bool(result.frame["match"].all())
+
+
+def test_two_vectors_of_one_number_are_refused():
+    """Once, where the kernel logged its choices, this was a KeyError."""
+    doc = broken()
+    first, second = doc["devices"]
+    second["irqs"][1]["irq"] = first["irqs"][1]["irq"]
+    number = first["irqs"][1]["irq"]
+    with pytest.raises(FormatError, match=f"more than one vector has the number '{number}'"):
+        recording_from_dict(doc)
