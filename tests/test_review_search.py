@@ -25,7 +25,7 @@ def test_empty_masks_of_v2_near_the_wrap_are_found_and_the_remedy_has_none():
     assert len(case.topology.possible) == 4
     assert case.numgrps == 3
     assert case.counter > 0xFFFFFFF0
-    assert CpuSet() in case.grouping.masks
+    assert CpuSet() in case.masks
     remedy = happens("empty", "rotate-v2-fixed", most_cpus=4)
     assert remedy.case is None
     assert (remedy.all_up_to, remedy.machines) == (4, 332)
@@ -141,7 +141,7 @@ def test_random_search_shrinks_what_it_finds():
     assert found.case is not None
     assert len(found.case.topology.possible) <= 16
     assert "Found at random" in str(found)
-    assert CpuSet() in found.case.grouping.masks
+    assert CpuSet() in found.case.masks
 
 
 def test_case_has_a_machine_file_and_a_qemu_line():

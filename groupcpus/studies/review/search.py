@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupcpus.engine.cpuset import CpuSet
-from groupcpus.engine.group_cpus import Grouping, explain, group_cpus_evenly
+from groupcpus.engine.group_cpus import explain, group_cpus_evenly
 from groupcpus.engine.revisions import REVISIONS, Revision, get_revision
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError, brief, counted
@@ -60,11 +60,10 @@ class Case:
     revision: Revision
 
     @property
-    def grouping(self) -> Grouping:
-        """What the call returns."""
-        return group_cpus_evenly(
-            self.topology, self.numgrps, revision=self.revision, spread_offset=self.counter
-        )
+    def masks(self) -> tuple[CpuSet, ...]:
+        """What the call returns; nothing if it does not come back."""
+        (masks,) = _masks(self.revision, self.topology, self.numgrps, [self.counter])
+        return tuple(map(CpuSet.from_mask, masks))
 
     def text(self) -> str:
         """Return the case with the decisions of its call."""
@@ -75,7 +74,7 @@ class Case:
             + (f"; absent: {absent}" if absent else ""),
             f"clusters {_sets(self.topology.clusters)}; cores {_sets(self.topology.siblings)}",
             f"{counted(self.numgrps, 'group')} at counter {self.counter}: "
-            + " | ".join(str(mask) or "empty" for mask in self.grouping.masks),
+            + " | ".join(str(mask) or "empty" for mask in self.masks),
         ]
         if not isinstance(self.revision, CompiledRevision):
             steps = explain(
