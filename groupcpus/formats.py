@@ -43,7 +43,8 @@ class _RefusedError(ValueError):
 
 def _field(expected: str, check: _Check | None = None, default: Any = attrs.NOTHING) -> Any:
     def refuse(_: Any, attribute: Any, value: Any) -> None:
-        if check is not None and not check(value):
+        # None got this far where the type takes it.
+        if check is not None and value is not None and not check(value):
             raise _RefusedError(attribute.name)
 
     return attrs.field(default=default, validator=refuse, metadata={"expected": expected})
@@ -103,6 +104,9 @@ def anything(default: Any = attrs.NOTHING) -> Any:
     return _field("a value", default=default)
 
 
+_WORDS = {str: "a text", int: "a whole number", bool: "true or false", float: "a number"}
+
+
 def _exactly(kind: type) -> Callable[[Any, Any], Any]:
     def structure(value: Any, _: Any) -> Any:
         if type(value) is not kind:
@@ -136,7 +140,7 @@ def _class_factory(wanted: Any, converter: cattrs.Converter) -> Callable[[Any, A
 
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True, detailed_validation=True)
-    for plain in (str, int, bool, float):
+    for plain in _WORDS:
         converter.register_structure_hook(plain, _exactly(plain))
     for test, kind, factory in (
         (is_sequence, list, list_structure_factory),
@@ -192,7 +196,8 @@ def _first_fault(error: Exception, value: Any, form: Any, expected: str) -> tupl
     """Return the path of the first field that does not fit, and what is wrong with it."""
     if isinstance(error, IterableValidationError):
         inner, place = error.group_exceptions()[0][0]
-        path, what = _first_fault(inner, value[place.index], place.type, "a table")
+        wanted = _WORDS.get(place.type, "a list" if is_sequence(place.type) else "a table")
+        path, what = _first_fault(inner, value[place.index], place.type, wanted)
         return _joined(f"[{place.index}]", path), what
     if not isinstance(error, ClassValidationError):
         return "", f"{brief(value)}; expected {expected}"

@@ -63,6 +63,14 @@ def test_without_devices_one_drive_is_taken_and_said(text):
     assert "is taken" not in given.notes.rpartition(";")[2]
 
 
+@pytest.mark.parametrize("name", machine_names())
+def test_the_text_of_a_machine_file(name):
+    text = (data_dir() / "machines" / f"{name}.toml").read_text("utf-8")
+    assert load_machine(text) == read_machine(name)
+    with pytest.raises(GroupCpusError, match="not a TOML file"):
+        load_machine(text + "x = [0x" + "f" * 5000)
+
+
 def test_a_line_of_text_and_a_synthetic_one():
     assert len(load_machine("NUMA node0 CPU(s): 0-95").topology.possible) == 96
     machine = load_machine("node:2 core:24 pu:2")

@@ -15,7 +15,15 @@ from groupcpus.errors import FormatError, GroupCpusError, RequestError, brief, m
 from groupcpus.formats import number, structured, table, tables, text
 from groupcpus.machines.devices import DEVICE_KINDS, MAX_QUEUES, Device
 
-__all__ = ["Machine", "data_dir", "machine_from_dict", "machine_names", "read_machine", "read_toml"]
+__all__ = [
+    "Machine",
+    "data_dir",
+    "machine_from_dict",
+    "machine_names",
+    "parse_toml",
+    "read_machine",
+    "read_toml",
+]
 
 # Enough to list the cores and clusters of 8192 CPUs one by one.
 _MAX_BYTES = 256 << 10
@@ -183,16 +191,29 @@ def read_toml(path: Path) -> dict[str, Any]:
         if path.stat().st_size > _MAX_BYTES:
             size = path.stat().st_size
             raise FormatError(path.name, f"{size} bytes, at most {_MAX_BYTES} are read")
-        text = path.read_text(encoding="utf-8")
-        if text.count(".") > _MAX_DOTS:
-            raise FormatError(path.name, f"more than {_MAX_DOTS} dots; expected fewer")
-        return tomllib.loads(text)
+        return parse_toml(path.read_text(encoding="utf-8"), path.name)
     except OSError as error:
         raise FormatError(path.name, f"cannot be read: {error.strerror}") from None
-    except FormatError:
-        raise
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers without end
+    except UnicodeDecodeError as error:
         raise FormatError(path.name, f"not a TOML file: {error}") from None
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """Read a TOML document of bounded cost.
+
+    Raises
+    ------
+    FormatError
+        If it is too large, or is not TOML.
+    """
+    if len(text) > _MAX_BYTES:
+        raise FormatError(where, f"{len(text)} characters, at most {_MAX_BYTES} are read")
+    if text.count(".") > _MAX_DOTS:
+        raise FormatError(where, f"more than {_MAX_DOTS} dots; expected fewer")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers without end
+        raise FormatError(where, f"not a TOML file: {error}") from None
 
 
 def _is_file(path: Path) -> bool:

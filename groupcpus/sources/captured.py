@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The JSON that capture.py writes, read back field by field: it may come from anywhere."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import attrs
 from groupcpus.engine.cpuset import MAX_CPUS, CpuSet
 from groupcpus.engine.topology import MAX_NODES
 from groupcpus.errors import FormatError, brief
+from groupcpus.formats import anything, number, structured, table, text
 from groupcpus.sources import limits
 from groupcpus.sources.capture import FORMAT, VERSION
 from groupcpus.sources.facts import (
@@ -19,75 +21,85 @@ from groupcpus.sources.facts import (
     read_node,
 )
 from groupcpus.sources.irqfiles import read_queue_map
-from groupcpus.sources.structures import between, one_of, structured, text
 
 __all__ = ["read_capture"]
 
 
+def _list() -> Any:
+    return text("a cpulist", most=limits.FILE, form="[0-9,:/ -]*")
+
+
+def _words(most: int = limits.NAME) -> Any:
+    return text(f"a text of at most {most} printable ASCII characters", most=most, form=_PRINTABLE)
+
+
+_PRINTABLE = "[ -~]*"
+
+
 @attrs.frozen(kw_only=True)
 class _Topology:
-    possible: str | None = text(limits.FILE)
-    present: str | None = text(limits.FILE)
-    online: str | None = text(limits.FILE)
-    isolated: str | None = text(limits.FILE)
-    nohz_full: str | None = text(limits.FILE)
-    nodes: dict[str, str]
-    possible_nodes: str | None = text(limits.FILE)
-    online_nodes: str | None = text(limits.FILE)
-    cpu_node: dict[str, int]
-    distances: dict[str, list[int]]
-    siblings: list[str]
-    clusters: list[str]
-    cluster_source: str = one_of("cluster_cpus_list", "l2", "unknown")
-    no_cluster: str = text(limits.FILE)
-    untold: str = text(limits.FILE)
+    possible: str | None = _list()
+    present: str | None = _list()
+    online: str | None = _list()
+    isolated: str | None = _list()
+    nohz_full: str | None = _list()
+    nodes: dict[str, str] = table()
+    possible_nodes: str | None = _list()
+    online_nodes: str | None = _list()
+    cpu_node: dict[str, int] = table()
+    distances: dict[str, list[int]] = table()
+    siblings: list[str] = anything()
+    clusters: list[str] = anything()
+    cluster_source: str = text(names=("cluster_cpus_list", "l2", "unknown"))
+    no_cluster: str = _list()
+    untold: str = _list()
 
 
 @attrs.frozen(kw_only=True)
 class _Interrupt:
-    irq: int = between(0, limits.IRQ)
-    chip: str = text(limits.NAME)
-    hwirq: int | None
-    actions: list[str] = text(limits.NAME)  # noqa: RUF009
-    affinity: str | None = text(limits.FILE)
-    effective: str | None = text(limits.FILE)
-    node: int | None = between(-1, MAX_NODES - 1)
-    managed: bool | None
-    shutdown: bool | None
+    irq: int = number(0, limits.IRQ)
+    chip: str = _words()
+    hwirq: int | None = anything()
+    actions: list[str] = anything()
+    affinity: str | None = _list()
+    effective: str | None = _list()
+    node: int | None = number(-1, MAX_NODES - 1)
+    managed: bool | None = anything()
+    shutdown: bool | None = anything()
 
 
 @attrs.frozen(kw_only=True)
 class _Device:
-    slot: str = text(limits.NAME)
+    slot: str = _words()
     # "class" is no name that Python allows; see _renamed().
-    class_: str | None = text(limits.NAME)
-    driver: str | None = text(limits.NAME)
-    node: int | None = between(-1, MAX_NODES - 1)
-    irqs: list[int]
-    name: str | None = text(limits.NAME)
-    queue_count: int | None = between(-1, limits.QUEUES)
+    class_: str | None = _words()
+    driver: str | None = _words()
+    node: int | None = number(-1, MAX_NODES - 1)
+    irqs: list[int] = anything()
+    name: str | None = _words()
+    queue_count: int | None = number(-1, limits.QUEUES)
 
 
 @attrs.frozen(kw_only=True)
 class _Disk:
-    name: str = text(limits.NAME)
-    slot: str | None = text(limits.NAME)
-    queues: dict[str, str]
+    name: str = _words()
+    slot: str | None = _words()
+    queues: dict[str, str] = table()
 
 
 @attrs.frozen(kw_only=True)
 class _Capture:
-    format: str = text(limits.NAME)
-    version: int = between(VERSION, VERSION)
-    kernel: str | None = text(limits.NAME)
-    arch: str | None = text(limits.NAME)
-    topology: _Topology
-    cmdline: list[str] = text(4096)  # noqa: RUF009
-    nvme: dict[str, str]
-    irqbalance: bool | None
-    interrupts: list[_Interrupt]
-    devices: list[_Device]
-    disks: list[_Disk]
+    format: str = _words()
+    version: int = number(VERSION, VERSION)
+    kernel: str | None = _words()
+    arch: str | None = _words()
+    topology: _Topology = table()
+    cmdline: list[str] = anything()
+    nvme: dict[str, str] = table()
+    irqbalance: bool | None = anything()
+    interrupts: list[_Interrupt] = anything()
+    devices: list[_Device] = anything()
+    disks: list[_Disk] = anything()
 
 
 def read_capture(document: dict[str, Any], where: str) -> Facts:
@@ -103,19 +115,16 @@ def read_capture(document: dict[str, Any], where: str) -> Facts:
             f"{where}: version",
             f"{brief(document.get('version'))}: expected {VERSION} of {FORMAT}",
         )
-    capture: _Capture = structured(_Capture, _renamed(document), where)
+    capture: _Capture = structured(_renamed(document), _Capture, where)
     for name, entries in (("interrupts", capture.interrupts), ("devices", capture.devices)):
         if len(entries) > limits.INTERRUPTS:
             raise FormatError(f"{where}: {name}", f"more than {limits.INTERRUPTS} entries")
     facts = Facts(where, kernel=capture.kernel or None, arch=capture.arch or None)
     facts.irqbalance = capture.irqbalance
-    facts.cmdline = tuple(capture.cmdline[:64])
+    facts.cmdline = tuple(_printable(f"{where}: cmdline", capture.cmdline, 4096)[:64])
     _read_topology(f"{where}: topology", capture.topology, facts)
-    facts.nvme = {
-        name: value
-        for name, value in capture.nvme.items()
-        if f"{name}{value}".isascii() and f"{name}{value}".isprintable()
-    }
+    _printable(f"{where}: nvme", [*capture.nvme, *capture.nvme.values()])
+    facts.nvme = capture.nvme
     for index, entry in enumerate(capture.interrupts):
         if entry.irq in facts.interrupts:
             raise FormatError(
@@ -146,6 +155,15 @@ def _renamed(document: dict[str, Any]) -> dict[str, Any]:
             for device in devices
         ]
     }
+
+
+def _printable(where: str, words: list[str], most: int = limits.NAME) -> list[str]:
+    for word in words:
+        if len(word) > most or not re.fullmatch(_PRINTABLE, word):
+            raise FormatError(
+                where, f"{brief(word)} is no text of at most {most} printable ASCII characters"
+            )
+    return words
 
 
 def _maybe(where: str, value: str | None) -> CpuSet | None:
@@ -211,7 +229,7 @@ def _interrupt(where: str, entry: _Interrupt) -> Interrupt:
         entry.irq,
         chip=entry.chip,
         hwirq=entry.hwirq,
-        actions=tuple(entry.actions[:64]),
+        actions=tuple(_printable(f"{where}: actions", entry.actions)[:64]),
         affinity=_maybe(f"{where}: affinity", entry.affinity),
         effective=_maybe(f"{where}: effective", entry.effective),
         node=None if entry.node == -1 else entry.node,

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, RequestError, brief, meant, printable
-from groupcpus.machines.machine import Machine, data_dir, machine_names, read_machine
+from groupcpus.machines.machine import (
+    Machine,
+    data_dir,
+    machine_from_dict,
+    machine_names,
+    parse_toml,
+    read_machine,
+)
 from groupcpus.sources import captured, limits, sysfs
 from groupcpus.sources.archives import is_tar, is_zip, read_tar, read_zip, unpacked
 from groupcpus.sources.assembled import machine_of
@@ -25,6 +32,8 @@ __all__ = ["HERE", "load", "load_machine", "load_topology"]
 
 HERE = ("this machine", "here")
 """What stands for the machine that this runs on, which nothing else makes anybody read."""
+
+_MACHINE_FILE = re.compile(r"^ *(?:\[topology\]|topology(?:\.\w+)? *=)", re.MULTILINE | re.ASCII)
 
 # Whose word counts when several sources tell of the same.
 _TRUST = (
@@ -262,4 +271,7 @@ def _read_text(text: str, name: str) -> list[tuple[str, Facts]]:
         return [("hwloc", read_hwloc(text, _where("hwloc", name)))]
     if start == "{":
         return [read_json(text, name)]
+    if _MACHINE_FILE.search(text[:10_000]):
+        machine = machine_from_dict(parse_toml(text, name), name)
+        return [("machine", _of_machine(machine))]
     return read_pasted(text, name, EXPECTED)
