@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a kernel's release and command line imply for a recording."""
 
-import re
-
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.revisions import REVISIONS, Revision
 from groupcpus.errors import CpuListError, RequestError, brief
+from groupcpus.sources.found import release_version
 
 __all__ = ["isolated_cpus", "revision_of_release"]
 
@@ -27,8 +26,7 @@ def revision_of_release(release: str) -> Revision:
     >>> [revision_of_release(release).name for release in ("6.1.0-57-amd64", "6.12.117", "7.3.4")]
     ['numa-single-pop', 'numa', 'cluster']
     """
-    match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})(?![0-9])", release)
-    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    version = release_version(release) or (0, 0)
     if version < (5, 4):
         raise RequestError(f"kernel {brief(release)}: expected a release from 5.4 on")
     if version >= (7, 0):

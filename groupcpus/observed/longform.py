@@ -12,7 +12,7 @@ from typing import Any
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError
 from groupcpus.observed.fields import Fields
-from groupcpus.sources.qemu import is_before
+from groupcpus.sources.qemu import translation_service
 
 __all__ = ["compact_document", "deal_absent", "is_long_form"]
 
@@ -128,7 +128,7 @@ def _irqchip(fields: Fields) -> str:
     for device in fields.tables("devices"):
         for irq in device.tables("irqs"):
             if str(irq.doc.get("chip", "")).startswith("ITS-"):
-                return "its-first" if is_before(fields.text("kernel"), (5, 8)) else "its"
+                return translation_service(fields.text("kernel"))
             if str(irq.doc.get("chip", "")).startswith("GICv2m-"):
                 return "gicv2m"
     return ""

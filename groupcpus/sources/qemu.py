@@ -3,7 +3,9 @@
 
 import re
 
-__all__ = ["irqchip_of_qemu", "is_before"]
+from groupcpus.sources.found import release_version
+
+__all__ = ["irqchip_of_qemu", "translation_service"]
 
 
 def irqchip_of_qemu(arch: str, release: str, qemu: str) -> str | None:
@@ -39,16 +41,16 @@ def irqchip_of_qemu(arch: str, release: str, qemu: str) -> str | None:
         return "gicv2m"
     if re.search(r"\bits=off\b", qemu):
         return "gicv3"
-    return "its-first" if is_before(release, (5, 8)) else "its"
+    return translation_service(release)
 
 
-def is_before(release: str, version: tuple[int, int]) -> bool:
-    """Return whether a kernel's release is known to be before a version.
+def translation_service(release: str) -> str:
+    """Return what the translation service of a kernel does, a name in `IRQCHIPS`.
 
     Examples
     --------
-    >>> is_before("5.4.0-rc1", (5, 8)), is_before("6.12.117", (5, 8)), is_before("mine", (5, 8))
-    (True, False, False)
+    >>> [translation_service(release) for release in ("5.4.0-rc1", "6.12.117", "built here")]
+    ['its-first', 'its', 'its']
     """
-    found = re.match(r"([0-9]{1,3})\.([0-9]{1,3})(?![0-9])", release)
-    return found is not None and (int(found[1]), int(found[2])) < version
+    version = release_version(release)
+    return "its-first" if version and version < (5, 8) else "its"
