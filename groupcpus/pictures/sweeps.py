@@ -193,6 +193,7 @@ def disk_losses(
     depth: int,
     ax: Axes | None = None,
     *,
+    load: str = "queue",
     measured: Mapping[str, float] | None = None,
     most: float = 0.3,
 ) -> Axes:
@@ -203,9 +204,11 @@ def disk_losses(
     runs : mapping of str to Run
         By label.
     depth : int
-        Requests in flight of each queue.
+        Requests in flight of each queue, or of each submitter.
     ax : Axes, optional
         Where to; a Figure of its own when left out.
+    load : {"queue", "submitter"}
+        What has so many requests in flight, see `handlers`.
     measured : mapping of str to float, optional
         Losses measured elsewhere, drawn as dotted lines.
     most : float
@@ -216,10 +219,12 @@ def disk_losses(
     Axes
     """
     ax = axes_of(ax, 7, 3.6)
-    loads = np.linspace(0.01, most, 30)
+    times = np.linspace(0.01, most, 30)
     for at, (label, run) in enumerate(runs.items()):
-        losses = [worst_disk_loss(run, depth=depth, service=load / depth) for load in loads]
-        ax.plot(loads, losses, marker=MARKERS[at], markevery=5, color=SERIES[at + 1], label=label)
+        losses = [
+            worst_disk_loss(run, depth=depth, service=time / depth, load=load) for time in times
+        ]
+        ax.plot(times, losses, marker=MARKERS[at], markevery=5, color=SERIES[at + 1], label=label)
     for label, loss in (measured or {}).items():
         ax.axhline(loss, color=HOT, linestyle=":", linewidth=1)
         ax.text(0, loss, f"{label}, measured elsewhere", fontsize=8, va="bottom")
@@ -227,7 +232,7 @@ def disk_losses(
     ax.set(
         xlim=(0, most),
         ylim=(0, None),
-        xlabel=f"service time of a queue's {depth} requests, in times that a disk takes for one",
+        xlabel=f"time to complete the {depth} requests of a {load}, over a disk's time for one",
         ylabel="slowest disk behind the average",
     )
     ax.legend(frameon=False)

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What stacking costs: disks that wait for completions to be handled on few CPUs.
 
-A small closed model.  Every busy queue of a disk has `depth` requests in flight.  A request spends
-a while in the disk, then waits for the CPU that handles the queue's interrupt, and is completed
-there in `service` time on average; at once the next one is sent.  A CPU completes one request at a
-time, and takes its disks either *in turn*, all alike, or *in order*: a disk that was probed earlier
-first, as with interrupts of different priority.
+A small closed model.  A request spends a while in the disk, then waits for the CPU that handles the
+queue's interrupt, and is completed there in `service` time on average; at once the next one is
+sent.  A CPU completes one request at a time, and takes its disks either *in turn*, all alike, or
+*in order*: a disk that was probed earlier first.
+
+The load is equal in one of two ways: each *queue* of a disk has `depth` requests in flight, or each
+*submitter* has, a CPU that submits to the disk.  A queue that two CPUs submit to then has twice as
+many.  Which of the two a benchmark is depends on its jobs and on where they run.
 
 What it leaves out: everything that CPUs do besides (the jobs that send the requests among it), the
 limits of the disks and of the path to them, interrupts that bring several completions, polling,
-the scheduler, and jobs that share a queue.
+and the scheduler.
 """
 
 import random
@@ -17,16 +20,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from groupcpus.errors import RequestError
-from groupcpus.machines.run import Run
+from groupcpus.errors import RequestError, brief
+from groupcpus.machines.run import Interrupt, Run
 
-__all__ = ["SERVED", "disk_rates", "fitted_service", "handlers", "throughput", "worst_disk_loss"]
+__all__ = [
+    "LOADS",
+    "SERVED",
+    "disk_rates",
+    "fitted_service",
+    "handlers",
+    "throughput",
+    "worst_disk_loss",
+]
 
 SERVED = ("in order", "in turn")
+LOADS = ("queue", "submitter")
 
 
 def throughput(requests: int, service: float, device: float = 1.0) -> float:
-    """Give the completions a time unit of a CPU that `requests` requests come back to.
+    """Return the completions a time unit of a CPU that `requests` requests come back to.
 
     Parameters
     ----------
@@ -66,8 +78,10 @@ def throughput(requests: int, service: float, device: float = 1.0) -> float:
     return rate
 
 
-def handlers(run: Run, queues: int | None = None, seed: int = 0) -> dict[str, list[int]]:
-    """List the CPUs that handle each disk's busy queues, disks in the order of probing.
+def handlers(
+    run: Run, queues: int | None = None, seed: int = 0, load: str = "queue"
+) -> dict[str, list[int]]:
+    """Return the CPUs that handle each disk's busy queues, disks in the order of probing.
 
     Parameters
     ----------
@@ -77,25 +91,44 @@ def handlers(run: Run, queues: int | None = None, seed: int = 0) -> dict[str, li
         How many queues of each disk are busy, drawn at random; all when left out.
     seed : int
         Another number draws others.
+    load : {"queue", "submitter"}
+        Whether a CPU is listed once for each queue, or for each CPU that submits to the queue.
 
     Raises
     ------
     RequestError
         If there is no disk, or one with fewer queues.
+
+    Examples
+    --------
+    >>> from groupcpus import simulate
+    >>> run = simulate("D16plds_v6", revision="cluster", irqchip="x86")
+    >>> handlers(run)["nvme0"], len(handlers(run, load="submitter")["nvme0"])
+    ([2, 5, 8, 11, 13, 15], 16)
     """
-    cpus: dict[str, list[int]] = {}
+    if load not in LOADS:
+        raise RequestError(f"load {brief(load)}: expected one of {', '.join(LOADS)}")
+    own: dict[str, list[Interrupt]] = {}
     for irq in run.interrupts:
         if irq.effective is not None:
-            cpus.setdefault(irq.device, []).append(irq.effective)
-    if not cpus:
+            own.setdefault(irq.device, []).append(irq)
+    if not own:
         raise RequestError(f"machine {run.machine.name}: no interrupts, no disks")
-    if queues is None:
-        return cpus
-    fewest = min(map(len, cpus.values()))
-    if not 1 <= queues <= fewest:
-        raise RequestError(f"queues {queues}: expected 1 to {fewest}")
-    rng = random.Random(seed)
-    return {disk: rng.sample(own, queues) for disk, own in cpus.items()}
+    if queues is not None:
+        fewest = min(map(len, own.values()))
+        if not 1 <= queues <= fewest:
+            raise RequestError(f"queues {brief(queues)}: expected 1 to {fewest}")
+        rng = random.Random(seed)
+        own = {disk: rng.sample(irqs, queues) for disk, irqs in own.items()}
+    return {
+        disk: [
+            cpu
+            for irq in irqs
+            if (cpu := irq.effective) is not None
+            for _ in range(irq.submitters if load == "submitter" else 1)
+        ]
+        for disk, irqs in own.items()
+    }
 
 
 def disk_rates(
@@ -106,14 +139,15 @@ def disk_rates(
     device: float = 1.0,
     served: str = "in order",
 ) -> dict[str, float]:
-    """Give the completions a time unit of each disk.
+    """Return the completions a time unit of each disk.
 
     Parameters
     ----------
     handled : mapping of str to sequence of int
-        For each disk, in the order of probing, the CPUs that handle its busy queues.
+        For each disk, in the order of probing, the CPUs that handle its busy queues, as `handlers`
+        returns them.
     depth : int
-        Requests in flight of each queue.
+        Requests in flight for each of them.
     service, device : float
         As `throughput` takes them.
     served : {"in order", "in turn"}
@@ -156,7 +190,7 @@ def disk_rates(
 def _shares(
     queues: Sequence[int], depth: int, service: float, device: float, served: str
 ) -> list[float]:
-    """Give the completions of each disk on one CPU, on which it has so many queues."""
+    """Return the completions of each disk on one CPU, on which it has so many queues."""
     if served == "in turn":
         each = throughput(sum(queues) * depth, service, device) / sum(queues)
         return [count * each for count in queues]
@@ -174,44 +208,57 @@ def worst_disk_loss(
     *,
     depth: int,
     service: float,
-    device: float = 1.0,
     served: str = "in order",
-    queues: int | None = None,
-    draws: int = 1,
+    load: str = "queue",
+    drawn: tuple[int, int] | None = None,
 ) -> float:
-    """Tell how far the slowest disk falls behind the average of all disks.
+    """Return how far the slowest disk falls behind the average of all disks.
 
     Parameters
     ----------
     run : Run
         What `simulate` gave.
-    depth, service, device, served
-        As `disk_rates` takes them.
-    queues, draws : int
-        Of each disk that many queues are busy; the mean of so many draws.
+    depth, service, served
+        As `disk_rates` takes them; times are in units of what a disk takes for a request.
+    load : {"queue", "submitter"}
+        What has `depth` requests in flight, see `handlers`.
+    drawn : tuple of int, optional
+        That many queues of each disk are busy; the mean of so many draws.  All when left out.
 
     Examples
     --------
+    The sign of the patch's effect depends on the load:
+
     >>> from groupcpus import simulate
-    >>> for revision in ("cluster", "rotate-v2"):
-    ...     loss = worst_disk_loss(simulate("L96as_v4", revision=revision), depth=2, service=0.093)
-    ...     print(f"{revision}: {loss:.0%}")
-    cluster: 11%
-    rotate-v2: 5%
+    >>> for load, depth, service in (("queue", 2, 0.093), ("submitter", 1, 0.16)):
+    ...     for revision in ("cluster", "rotate-v2"):
+    ...         run = simulate("L96as_v4", revision=revision)
+    ...         loss = worst_disk_loss(run, depth=depth, service=service, load=load)
+    ...         print(f"{load}, {revision}: {loss:.1%}")
+    queue, cluster: 11.0%
+    queue, rotate-v2: 5.5%
+    submitter, cluster: 10.9%
+    submitter, rotate-v2: 12.7%
     """
+    queues, draws = (None, 1) if drawn is None else drawn
     losses = []
     for seed in range(draws):
-        rates = disk_rates(
-            handlers(run, queues, seed), depth=depth, service=service, device=device, served=served
-        ).values()
+        handled = handlers(run, queues, seed, load)
+        rates = disk_rates(handled, depth=depth, service=service, served=served).values()
         losses.append(1 - min(rates) / fmean(rates))
     return fmean(losses)
 
 
 def fitted_service(
-    run: Run, loss: float, *, depth: int, served: str = "in order", most: float = 1.0
+    run: Run,
+    loss: float,
+    *,
+    depth: int,
+    served: str = "in order",
+    load: str = "queue",
+    most: float = 1.0,
 ) -> float | None:
-    """Find the least service time, in device times, with which the slowest disk loses so much.
+    """Return the least service time, in device times, with which the slowest disk loses so much.
 
     Returns
     -------
@@ -220,7 +267,7 @@ def fitted_service(
     """
 
     def lost(service: float) -> float:
-        return worst_disk_loss(run, depth=depth, service=service, served=served)
+        return worst_disk_loss(run, depth=depth, service=service, served=served, load=load)
 
     low, high = 0.0, 1e-3
     while lost(high) < loss:
