@@ -22,7 +22,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a capture; or lscpu, hwloc, sysfs, /proc/interrupts, dumps of affinities, together",
     )
-    parser.add_argument("--arch", metavar="A", help="the architecture, where no file tells it")
+    parser.add_argument("--arch", metavar="A", help="the architecture, where no file says it")
     parser.add_argument(
         "--offsets",
         type=whole_number,

@@ -58,7 +58,7 @@ def open_machine(
     if not known:
         assumed.append(f"irqchip {machine.irqchip}; --irqchip names another")
     if loaded.machine is None and loaded.interrupts:
-        # Masks tell more of a device than its number of vectors does: sets of queues, for example.
+        # Masks show more of a device than its number of vectors: sets of queues, for example.
         shown = machine_from_capture(loaded, name=name, irqchip=machine.irqchip)
         if any(device.kind != "loop" for device in shown.devices):
             if devices is not None or queues is not None:

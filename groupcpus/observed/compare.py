@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A reader's own machine beside the engine: which devices follow `group_cpus_evenly`, which not.
 
-`compare` takes what `groupcpus.sources.load` gives: a capture, or text files together that tell the
+`compare` takes what `groupcpus.sources.load` gives: a capture, or text files together that have the
 topology and the interrupts' affinities.  Masks follow from the topology, so each is predicted and
 held against the one that was found.  Effective CPUs depend on the order of requests since boot,
-which nothing tells: for these it is said how many managed interrupts each CPU has, and whether any
+which nothing shows: for these it is said how many managed interrupts each CPU has, and whether any
 order explains them.
 """
 
@@ -44,7 +44,7 @@ class Comparison:
     loaded : Loaded
         What was found.
     expected : str or None
-        The revision that a kernel of this release has; None: not told, or too old for any.
+        The revision that a kernel of this release has; None: not known, or too old for any.
     irqchip : str or None
         The irqchip's name in `IRQCHIPS`; None: not known.
     devices : tuple of Judged
@@ -198,7 +198,7 @@ def compare(
     Parameters
     ----------
     loaded : Loaded
-        As `groupcpus.sources.load` gives it: a capture, or several sources that tell the topology
+        As `groupcpus.sources.load` gives it: a capture, or several sources that have the topology
         and the affinities of interrupts.
     search_offsets : int
         How many values of the call counter, from 0, to try for the revisions that rotate; 0 leaves
@@ -214,7 +214,7 @@ def compare(
     Raises
     ------
     RequestError
-        If the sources don't tell the machine's CPUs, or no interrupt, or `search_offsets` is out
+        If no source has the machine's CPUs, or an interrupt, or `search_offsets` is out
         of range.
 
     Examples
@@ -233,11 +233,9 @@ def compare(
     if isinstance(search_offsets, bool) or not 0 <= search_offsets <= MAX_OFFSETS:
         raise RequestError(f"offsets {brief(search_offsets)}: expected 0 to {MAX_OFFSETS}")
     if topology is None:
-        raise RequestError("compare: no source tells the CPUs of the machine; add lscpu -e or -p")
+        raise RequestError("compare: no source names the CPUs of the machine; add lscpu -e or -p")
     if not loaded.interrupts and not loaded.queue_maps:
-        raise RequestError(
-            "compare: no source tells interrupts; add a capture or /proc/irq's files"
-        )
+        raise RequestError("compare: no source has interrupts; add a capture or /proc/irq's files")
     patience = patience or Patience(SECONDS)
     judge = Judge(loaded, topology, search_offsets, patience.part(0.5))
     found, others = find_devices(loaded)

@@ -187,7 +187,7 @@ def find_order(
         ]
         rows = [row for row in managed if row.effective and row.mask]
         if len(rows) < len(managed):
-            return None  # not all is told
+            return None  # not all is known
         if any(not (row.mask or never) <= topology.possible for row in rows):
             return None  # nor are all CPUs
         if rows:

@@ -34,7 +34,7 @@ class Evidence:
     Attributes
     ----------
     mask : int or None
-        The mask; None: not told.
+        The mask; None: not known.
     counted : int
         CPUs that have handled the interrupt: they are in the mask.
     hidden : int
@@ -67,7 +67,7 @@ class Explanation:
     revision : str
         Its name.
     matched, total : int
-        Masks that are as predicted, and all of which something is told.
+        Masks that are as predicted, and all of which something is known.
     offsets : tuple of (tuple of int, or None)
         For each call: the values of the counter that give its masks, of those tried; None where
         the revision has none.
@@ -117,7 +117,7 @@ class Guess:
                 yield index, vector
 
     def sets(self, places: Sequence[Place]) -> Iterator[tuple[int, list[Place]]]:
-        """Give each call's groups, and what is told of them, numbered within the call."""
+        """Give each call's groups, and what is known of them, numbered within the call."""
         first = 0
         for numgrps in self.numgrps:
             inside = [
@@ -128,7 +128,7 @@ class Guess:
 
 
 class Explainer:
-    """Holds what is told of a device's masks against revisions; remembers what these give."""
+    """Holds what is known of a device's masks against revisions; remembers what these give."""
 
     def __init__(self, topology: Topology, search_offsets: int, patience: Patience) -> None:
         self.topology = topology
@@ -167,7 +167,7 @@ class Explainer:
         return min(self.search_offsets, max(2, most))
 
     def fits(self, guess: Guess, places: Sequence[Place], revision: str) -> bool:
-        """Return whether a revision that does not rotate gives all that is told."""
+        """Return whether a revision that does not rotate gives all that is known."""
         return any(told for _, told in places) and all(
             told.fits(self.masks(revision, numgrps)[0][place])
             for numgrps, inside in guess.sets(places)
@@ -213,10 +213,13 @@ def guesses(
     first = _first_number(found.kind, queues, possible + write + poll)
     count = len(queues)
     if first is not None:
-        # Queues whose numbers are missing were not told.
+        # Queues whose numbers are missing are not known.
         count = max((one.queue or 0) + 1 - first for one in queues)
     if found.kind == "nvme":
-        if found.map_kinds:
+        if logged := loaded.nvme_queues.get(found.name):
+            sets = tuple(queues for queues in logged[:2] if queues)
+            yield Guess(sets, 0, "by the driver's log", first)
+        elif found.map_kinds:
             sizes = Counter(found.map_kinds)
             sets = tuple(sizes[kind] for kind in ("default", "read") if sizes[kind])
             yield Guess(sets, 0, "by the kinds of its queue maps", first)

@@ -86,9 +86,9 @@ class Judge:
         queues = found.queues
         shown = [one for one in queues or found.vectors if self._evidence(found, one)]
         if not shown:
-            return self._plain(found, "not told", "no affinity is told of its interrupts")
+            return self._plain(found, "not known", "no source has an affinity of its interrupts")
         if all(one.told.affinity is None for one in shown) and not found.spreads:
-            return self._plain(found, "not told", "counts alone, and it need not be managed")
+            return self._plain(found, "not known", "counts alone, and it need not be managed")
         if not queues:
             return self._unmanaged(found, "none of them is known to be a queue's")
         flags = {vector.told.managed for vector in shown} - {None}
@@ -227,7 +227,7 @@ class Judge:
     def _note(self, case: _Case) -> str:
         note = f"; {case.guess.note}" if case.guess.note else ""
         if any(one.mask is None for one in case.evidence) and not case.by_counts:
-            note += "; not all affinities are told"
+            note += "; not all affinities are known"
         polled = len(case.found.maps) - sum(case.guess.numgrps)
         is_nvme = case.found.kind == "nvme"
         if is_nvme and polled > 0 and nvme_parameter(self.loaded, "poll_queues"):
@@ -289,7 +289,7 @@ class Judge:
             every |= mask
         left = self.topology.possible - every
         if sum(case.guess.numgrps) > len([one for one in case.evidence if one.mask is not None]):
-            left = CpuSet()  # they may be in masks that were not told
+            left = CpuSet()  # they may be in masks that are not known
         if len(case.guess.numgrps) == 1 and (shared or left):
             parts = [f"CPUs {shared} are in several masks"] if shared else []
             parts += [f"CPUs {left} are in none"] if left else []
@@ -385,7 +385,7 @@ def _in_order(found: FoundDevice) -> Iterator[Vector]:
 
 
 def expected_revision(release: str | None) -> str | None:
-    """Return the revision of a kernel release; None if it is not told, or has none known here."""
+    """Return the revision of a kernel release; None if it is not known, or has none known here."""
     try:
         return revision_of_release(release or "").name
     except RequestError:

@@ -220,7 +220,7 @@ def _why(row: Row, verdict: str, shown: Interrupt) -> tuple[bool | None, str]:
         return False, "no queue's: an admin or configuration interrupt"
     if row.managed:
         return True, "its driver lets the kernel spread its queues"
-    if verdict == "not told":
+    if verdict == "not known":
         return None, "no affinity is known"
     return False, "its driver leaves its affinity to everybody"
 

@@ -101,7 +101,7 @@ class Problem:
         """Whether there is something to gain, in a sentence."""
         greatest, better = self.found.greatest, self.better
         if not self.found.irqs:
-            return "Not known: the effective CPUs of managed interrupts are not told."
+            return "Not known: no source has the effective CPUs of managed interrupts."
         if greatest <= self.best:
             return (
                 f"Nothing to gain: the most loaded CPU has {counted(greatest, 'managed interrupt')}"

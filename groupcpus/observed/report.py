@@ -63,8 +63,8 @@ def _head(comparison: Comparison) -> Iterator[str]:
     yield from fold(
         f"{counted(len(topology.online), 'CPU')} online of {len(topology.possible)} possible, "
         f"{counted(nodes, 'node')}, clusters: {loaded.cluster_source}; "
-        f"{loaded.arch or 'architecture not told'}, "
-        f"irqchip {comparison.irqchip or 'not known'}; kernel {loaded.kernel or 'not told'}"
+        f"{loaded.arch or 'architecture not known'}, "
+        f"irqchip {comparison.irqchip or 'not known'}; kernel {loaded.kernel or 'not known'}"
     )
     if loaded.kernel:
         yield from fold(f"Kernels of this release have {expected}.")

@@ -17,7 +17,7 @@ VERDICTS = {
     "older kernel": "a kernel before 6.3 has spread them in its own way",
     "differs": "the kernel has spread them, and no revision known here gives these masks",
     "cannot be judged": "the sources leave out what decides about its masks",
-    "not told": "no source tells the affinities",
+    "not known": "no source has the affinities",
 }
 
 
@@ -38,7 +38,7 @@ class Row:
     kind : str
         ``default``, ``read`` or ``other`` (no queue's).
     affinity : CpuSet or None
-        As found; None: not told.
+        As found; None: not known.
     predicted : CpuSet or None
         What `group_cpus_evenly` gives; None where there is nothing to predict.
     effective : CpuSet or None
@@ -54,7 +54,7 @@ class Row:
     odd : bool
         Whether the effective CPU contradicts what is known of the kernel.
     counted : CpuSet or None
-        CPUs that have handled it since boot; None: not told.
+        CPUs that have handled it since boot; None: not known.
     by_counts : bool
         Whether the effective CPU is the only one that has ever handled it, so probably the one.
     """
@@ -77,14 +77,14 @@ class Row:
 
     @property
     def mask(self) -> CpuSet | None:
-        """The affinity; where counts alone are told and fit, what is predicted."""
+        """The affinity; where counts alone are known and fit, what is predicted."""
         if self.affinity is None and self.by_counts and self.match:
             return self.predicted
         return self.affinity
 
     @property
     def match(self) -> bool | None:
-        """Whether what is told of the mask is as predicted; None if there is nothing to compare."""
+        """Whether what is known of the mask is as predicted; None: there is nothing to compare."""
         if self.predicted is None:
             return None
         if self.affinity is None:

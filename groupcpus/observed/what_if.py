@@ -77,7 +77,7 @@ def machine_from_capture(
         chip,
         loaded.topology,
         tuple(devices),
-        f"loaded; kernel {loaded.kernel or 'not told'}",
+        f"loaded; kernel {loaded.kernel or 'not known'}",
         notes,
     )
 
