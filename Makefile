@@ -30,7 +30,7 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 18
 
 lab: $(STAMP)  ## open JupyterLab on the first notebook
-	JUPYTER_CONFIG_PATH=$(CURDIR)/lab $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb $(LAB_FLAGS)
+	JUPYTER_CONFIG_PATH="$(CURDIR)/lab" $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb $(LAB_FLAGS)
 
 test: lint  ## lint, run all tests, execute every notebook and compare its outputs
 	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
@@ -42,8 +42,7 @@ site: $(STAMP)  ## build a site of the stored notebooks in _site, to be read wit
 	$(BIN)/python -m tools.website
 
 dashboard: $(STAMP)  ## open the explorer as a page of its own, without code
-	JUPYTER_PATH=$(CURDIR)/dashboard $(BIN)/voila dashboard/explorer.ipynb --template=offline \
-		--Voila.ip=127.0.0.1 $(VOILA_FLAGS)
+	$(BIN)/python -m tools.dashboard $(VOILA_FLAGS)
 
 lite: $(LITE_STAMP)  ## build in _lite a JupyterLab that runs in the reader's browser
 	$(LITE_VENV)/bin/python tools/lite.py

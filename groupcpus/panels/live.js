@@ -5,9 +5,8 @@
 // A machine is {name, cpus, nodes, clusters, cores, online, map?}: its CPUs node by node, and for
 // each its cluster and core (named by their lowest CPU; -1: none is known).  A run is {when,
 // revision, irqchip, best, mostUsed, devices, cpu, mask, masks, submitters?, lost?}: for each interrupt the
-// position of its CPU in machine.cpus (-1: shut down) and the number of its mask.
-// groupcpus/panels/documents.py makes
-// both.  Nothing here computes a mask or picks a CPU.
+// position of its CPU in machine.cpus (-1: shut down) and the number of its mask.  Both are made by
+// groupcpus/panels/documents.py.  Nothing here computes a mask or picks a CPU.
 
 const CSS = `
 .gc-live { color-scheme: light dark; --ink: light-dark(#1c1c1c, #e6e6e6); --paper: light-dark(#fff, #16181a);
@@ -53,6 +52,8 @@ body[data-jp-theme-light="false"] .gc-live { color-scheme: dark; }
 .gc-live .controls label { display: inline-flex; gap: 6px; align-items: center; } .gc-live .controls output { min-width: 2.5em; }
 .gc-live .note { color: var(--soft); margin: 2px 0; }
 `;
+// Counts: from few to many in twenty steps.
+const STEPS = Array.from({ length: 21 }, (_, at) => `.gc-live .c${at} { fill: color-mix(in oklab, var(--many) ${5 * at}%, var(--few)); }`).join("\n");
 const DEVICE_COLOURS = 8, MAX_BARS = 128, MAX_SHARED = 48;
 const PICTURES = ["bars", "map", "matrix", "distribution", "sharing"];
 const SVG = "http://www.w3.org/2000/svg";
@@ -384,9 +385,7 @@ class Map_ extends Pane {
       const share = Math.round(100 * sum / leaf.members.length / top);
       put(leaf.text, low === high ? String(high) : `${low}-${high}`);
       set(leaf.text, "class", share > 50 ? "inside hi" : "inside");
-      const fill = `fill:color-mix(in oklab,var(--many) ${share}%,var(--few))`;
-      if (leaf.fill !== fill) leaf.mark.setAttribute("style", leaf.fill = fill);
-      set(leaf.mark, "class", `leaf${alone ? " single" : ""}${leaf.down ? " down" : ""}`);
+      set(leaf.mark, "class", `leaf c${Math.round(share / 5)}${alone ? " single" : ""}${leaf.down ? " down" : ""}`);
       put(leaf.change, change ? (change > 0 ? "▲" : "▼") : "");
     }
     const noun = found.submitters ? "its submitters" : "its IRQs";
@@ -596,7 +595,7 @@ export class View {
   constructor(el, { why } = {}) {
     this.why = why;
     this.root = html("div", { class: "gc-live" }, el);
-    html("style", {}, this.root, CSS);
+    html("style", {}, this.root, CSS + STEPS);
     this.alert = html("div", { class: "error", role: "alert" }, this.root);
     this.panes_ = html("div", { class: "panes" }, this.root);
     this.about = html("div", { class: "about", "aria-live": "polite" }, this.root);
