@@ -115,10 +115,9 @@ def changed_table(rng: random.Random, text: str) -> str:
             rows[at], rows[other] = rows[other], rows[at]
         elif choice == 2 and len(rows) > 1:
             del rows[at]
-        elif choice == 3:
-            rows = [row[:column] + row[column + 2 :] for row in rows]
-        elif choice == 4:
-            rows = [row[: column + 1] for row in rows]
+        elif choice in (3, 4):
+            rest = column + 2 if choice == 3 else len(max(rows, key=len))
+            rows = [row[:column] + row[rest:] for row in rows]
         elif choice == 5:
             width = rng.randint(8, 90)
             joined = "".join(rows[at])

@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import FormatError, RequestError, brief, meant, printable
+from groupcpus.errors import FormatError, GroupCpusError, RequestError, brief, meant, printable
 from groupcpus.machines.machine import (
     Machine,
     data_dir,
@@ -182,30 +182,39 @@ def _read(source: str | Path) -> list[tuple[str, Facts]]:
         return _read_text(source, "text")
     if isinstance(source, str) and (named := _named(source)):
         return [named]
-    path = Path(source)
-    name = printable(path.name or str(path))[:100]
     try:
-        if path.is_dir():
-            return _tree(sysfs.read_directory(path, _where("sysfs", name)))
-        if not path.is_file():
-            if isinstance(source, Path):
-                raise FormatError(brief(str(source)), "no such file")
-            if " " in source or ":" in source:
-                return _read_text(source, "text")
-            raise RequestError(
-                f"machine {brief(str(source))}: neither a file nor one of "
-                f"{', '.join(machine_names())}{meant(source, machine_names())}"
-            )
-        if path.suffix == ".toml":
-            return [("machine", _of_machine(read_machine(path)))]
-        with path.open("rb") as file:
-            return _read_file(file, name)
+        return _read_path(Path(source)) or _without_file(source)
     except OSError as error:
         raise FormatError(brief(str(source)), f"cannot be read: {error.strerror}") from None
+    except GroupCpusError:
+        raise
     except ValueError as error:
-        if isinstance(error, FormatError | RequestError):
-            raise
         raise FormatError(brief(str(source)), f"no path: {error}") from None
+
+
+def _read_path(path: Path) -> list[tuple[str, Facts]]:
+    """Read a directory or a file, if there is one."""
+    name = printable(path.name or str(path))[:100]
+    if path.is_dir():
+        return _tree(sysfs.read_directory(path, _where("sysfs", name)))
+    if not path.is_file():
+        return []
+    if path.suffix == ".toml":
+        return [("machine", _of_machine(read_machine(path)))]
+    with path.open("rb") as file:
+        return _read_file(file, name)
+
+
+def _without_file(source: str | Path) -> list[tuple[str, Facts]]:
+    """Read what is no file as a line of text, if it has more than a word."""
+    if isinstance(source, Path):
+        raise FormatError(brief(str(source)), "no such file")
+    if " " in source or ":" in source:
+        return _read_text(source, "text")
+    raise RequestError(
+        f"machine {brief(source)}: neither a file nor one of "
+        f"{', '.join(machine_names())}{meant(source, machine_names())}"
+    )
 
 
 def _named(source: str) -> tuple[str, Facts] | None:

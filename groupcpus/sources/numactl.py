@@ -105,11 +105,14 @@ class NumactlReader:
                 if len(row) != len(columns):
                     raise FormatError(at, f"{len(row)} distances for {len(columns)} nodes")
                 facts.distances[read_node(at, found[1])] = dict(zip(columns, row, strict=True))
-        if not any(facts.nodes.values()):
-            raise FormatError(self.where, "expected lines such as 'node 0 cpus: 0 1 2 3'")
-        if lost := [node for node in available if node not in facts.nodes]:
-            raise FormatError(self.where, f"node {lost[0]} is available, its CPUs are not listed")
+        self._check(facts.nodes, available)
         return facts
+
+    def _check(self, nodes: dict[int, CpuSet], available: CpuSet) -> None:
+        if not any(nodes.values()):
+            raise FormatError(self.where, "expected lines such as 'node 0 cpus: 0 1 2 3'")
+        if lost := [node for node in available if node not in nodes]:
+            raise FormatError(self.where, f"node {lost[0]} is available, its CPUs are not listed")
 
     def _cpus(self, where: str, pieces: list[str]) -> CpuSet:
         """Read the numbers, which numactl prints in order: so a number that was broken shows."""

@@ -105,40 +105,45 @@ class _Text:
     def take(self, number: int, line: str) -> None:
         """Hand a line to the reader whose it is."""
         if len(line) > limits.LINE:
-            self.unread.append((number, line[:500]))
-            return
+            self._leave(number, line)
+        elif not self._stands_between(number, line):
+            noise = is_noise(line)
+            if self._go_on(number, line):
+                self.number = number
+            elif not (
+                (not noise and self.dump.takes_value(line))
+                or (isinstance(self.current, SummaryReader) and self.current.offer(number, line))
+                or self.remarks.offer(number, line)
+                or (SummaryReader.starts(line) and self._begin(SummaryReader, number, line))
+                or noise
+            ):
+                self._leave(number, line)
+
+    def _stands_between(self, number: int, line: str) -> bool:
+        """Take a line that is of no output: a blank one, an ellipsis, a prompt."""
         if not line.strip():
             # The affinity of an interrupt may be empty, and so is its file.
             if self.number + 1 == number:
                 self.dump.takes_value(line)
-            return
+            return True
         if is_ellipsis(line):
             self._ellipsis(number, line)
-            return
+            return True
         prompt = command_of(line)
-        if prompt is not None:
-            self.current = None
-            self.dump.expect(prompt[1])
-            self.number = number if line.strip() != prompt[0] else 0
-            return
-        if self._go_on(number, line):
-            self.number = number
-            return
-        if not is_noise(line) and self.dump.takes_value(line):
-            return
-        if isinstance(self.current, SummaryReader) and self.current.offer(number, line):
-            return
-        if self.remarks.offer(number, line):
-            return
-        if SummaryReader.starts(line):
-            self._begin(SummaryReader, number, line)
-        elif not is_noise(line):
-            self.unread.append((number, line[:500]))
-            if len(self.unread) > limits.UNREAD:
-                raise FormatError(
-                    f"{self.name}: line {number}",
-                    f"more than {limits.UNREAD} lines of no known form",
-                )
+        if prompt is None:
+            return False
+        self.current = None
+        self.dump.expect(prompt[1])
+        self.number = number if line.strip() != prompt[0] else 0
+        return True
+
+    def _leave(self, number: int, line: str) -> None:
+        """Keep a line that nobody reads, to say so."""
+        self.unread.append((number, line[:500]))
+        if len(self.unread) > limits.UNREAD:
+            raise FormatError(
+                f"{self.name}: line {number}", f"more than {limits.UNREAD} lines of no known form"
+            )
 
     def _go_on(self, number: int, line: str) -> bool:
         """Hand the line to whom it surely belongs."""

@@ -153,12 +153,8 @@ def _facts(fields: list[tuple[str, str, str]], where: str) -> Facts:
             facts.threads = int(value)
         elif ARCHITECTURES.fullmatch(value[:20]) and facts.arch is None:
             facts.arch = value
-        elif name == "on-line cpu(s) list" or (
-            facts.online is None and not nodes and _RANGES.fullmatch(value)
-        ):
-            facts.online = read_cpulist(at, value)
-        elif name == "off-line cpu(s) list":
-            facts.present = read_cpulist(at, value) | (facts.online or CpuSet())
+        else:
+            _take_cpus(facts, at, name, value, may_be_online=not nodes)
     if nodes:
         _check_nodes(where, nodes, count, facts.online)
         facts.nodes = nodes
@@ -167,6 +163,16 @@ def _facts(fields: list[tuple[str, str, str]], where: str) -> Facts:
     if facts.threads == 1 and (cpus := facts.online or facts.listed()):
         facts.siblings = [CpuSet([cpu]) for cpu in cpus]
     return facts
+
+
+def _take_cpus(facts: Facts, at: str, name: str, value: str, *, may_be_online: bool) -> None:
+    """Take the list of online or offline CPUs; of other languages the first one, of the online."""
+    if name == "on-line cpu(s) list" or (
+        may_be_online and facts.online is None and _RANGES.fullmatch(value)
+    ):
+        facts.online = read_cpulist(at, value)
+    elif name == "off-line cpu(s) list":
+        facts.present = read_cpulist(at, value) | (facts.online or CpuSet())
 
 
 def _check_nodes(

@@ -65,13 +65,35 @@ def parse_synthetic(text: str, *, strided: bool = False) -> Topology:
     >>> parse_synthetic("node:2 core:4 pu:2", strided=True).siblings[0]
     CpuSet('0,8')
     """
+    counts = _counts(text)
+    total = counts["pu"]
+    nodes = counts.get("node", 1)
+    cores = counts.get("core", total)
+    clusters = counts.get("cluster", cores)
+    threads = total // cores
+    # OS numbers of the CPUs in the order of the description, core by core.
+    order = [core + thread * cores for core in range(cores) for thread in range(threads)]
+    if not strided:
+        order = list(range(total))
+
+    def parts(count: int) -> list[CpuSet]:
+        size = total // count
+        return [CpuSet(order[at : at + size]) for at in range(0, total, size)]
+
+    every = CpuSet(range(total))
+    return Topology(
+        every, every, every, dict(enumerate(parts(nodes))), parts(clusters), parts(cores)
+    )
+
+
+def _counts(text: str) -> dict[str, int]:
+    """Return how many of each level there are in the whole machine."""
     where = "synthetic machine"
     if len(text) > _MAX_TEXT:
         raise FormatError(where, f"{len(text)} characters, at most {_MAX_TEXT} are read")
     total = 1
     rank = -1
     last = ""
-    # How many of each there are in the whole machine.
     counts: dict[str, int] = {}
     for word in text.split():
         found = _LEVEL.fullmatch(word)
@@ -92,22 +114,6 @@ def parse_synthetic(text: str, *, strided: bool = False) -> Topology:
             counts[level] = total
     if last != "pu":
         raise FormatError(where, f"{brief(text)} does not end with the CPUs, such as pu:2")
-    nodes = counts.get("node", 1)
-    if nodes > MAX_NODES:
+    if (nodes := counts.get("node", 1)) > MAX_NODES:
         raise FormatError(where, f"{nodes} nodes; expected 1 to {MAX_NODES}")
-    cores = counts.get("core", total)
-    clusters = counts.get("cluster", cores)
-    threads = total // cores
-    # OS numbers of the CPUs in the order of the description, core by core.
-    order = [core + thread * cores for core in range(cores) for thread in range(threads)]
-    if not strided:
-        order = list(range(total))
-
-    def parts(count: int) -> list[CpuSet]:
-        size = total // count
-        return [CpuSet(order[at : at + size]) for at in range(0, total, size)]
-
-    every = CpuSet(range(total))
-    return Topology(
-        every, every, every, dict(enumerate(parts(nodes))), parts(clusters), parts(cores)
-    )
+    return counts

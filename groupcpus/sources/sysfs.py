@@ -306,23 +306,7 @@ def _read_cpus(tree: Tree, facts: Facts) -> None:
     clusters: dict[int, CpuSet] = {}
     caches: dict[tuple[int, str], dict[str, str]] = {}
     online: dict[int, bool] = {}
-    for path, text in tree.files.items():
-        if not path.startswith("devices/system/cpu/cpu"):
-            continue
-        parts = path.split("/")[3:]
-        where = f"{tree.where}: {'/'.join(parts)}"
-        cpu = read_cpu(where, parts[0].removeprefix("cpu"))
-        name = parts[-1]
-        if parts[1].startswith("node"):
-            facts.cpu_node[cpu] = read_node(where, parts[1].removeprefix("node"))
-        elif name in ("thread_siblings_list", "core_cpus_list"):
-            siblings[cpu] = read_cpulist(where, text)
-        elif name == "cluster_cpus_list":
-            clusters[cpu] = read_cpulist(where, text)
-        elif parts[1] == "cache":
-            caches.setdefault((cpu, parts[2]), {})[name] = text
-        elif name == "online":
-            online[cpu] = text == "1"
+    _read_cpu_files(tree, facts, siblings, clusters, caches, online)
     _read_masks(tree, siblings, clusters)
     if online and facts.online is None:
         _read_online(online, {*siblings, *(cpu for cpu, _ in caches)}, facts)
@@ -340,6 +324,34 @@ def _read_cpus(tree: Tree, facts: Facts) -> None:
         # CPUs that are offline lose these files.
         facts.online = told
     _read_l2(tree, facts, caches, told)
+
+
+def _read_cpu_files(
+    tree: Tree,
+    facts: Facts,
+    siblings: dict[int, CpuSet],
+    clusters: dict[int, CpuSet],
+    caches: dict[tuple[int, str], dict[str, str]],
+    online: dict[int, bool],
+) -> None:
+    """Sort the files of the CPUs by what they say."""
+    for path, text in tree.files.items():
+        if not path.startswith("devices/system/cpu/cpu"):
+            continue
+        parts = path.split("/")[3:]
+        where = f"{tree.where}: {'/'.join(parts)}"
+        cpu = read_cpu(where, parts[0].removeprefix("cpu"))
+        name = parts[-1]
+        if parts[1].startswith("node"):
+            facts.cpu_node[cpu] = read_node(where, parts[1].removeprefix("node"))
+        elif name in ("thread_siblings_list", "core_cpus_list"):
+            siblings[cpu] = read_cpulist(where, text)
+        elif name == "cluster_cpus_list":
+            clusters[cpu] = read_cpulist(where, text)
+        elif parts[1] == "cache":
+            caches.setdefault((cpu, parts[2]), {})[name] = text
+        elif name == "online":
+            online[cpu] = text == "1"
 
 
 def _read_online(online: dict[int, bool], others: set[int], facts: Facts) -> None:
