@@ -22,16 +22,18 @@ from groupcpus.engine.rotations import rotate_classes, rotate_over_smallest
 from groupcpus.engine.steps import Allotted
 from groupcpus.errors import RequestError
 from groupcpus.machines.machine import machine_names
-from groupcpus.studies.lessons import (
+from groupcpus.studies.exercises import check
+from groupcpus.studies.invariants import (
     INVARIANTS,
-    _judge,
+    check_revision,
+    judge,
+    rank,
+    unusual_machines,
+)
+from groupcpus.studies.lessons import (
     allot,
     allotments,
     broken_promises,
-    check,
-    check_revision,
-    odd_machines,
-    rank,
     search,
     small,
     source_of,
@@ -175,7 +177,7 @@ def test_good_revisions_keep_all_invariants(revision):
     frame = check_revision(revision)
     assert list(frame.index) == list(INVARIANTS)
     assert set(frame[VERDICT]) == {"holds"}
-    assert frame.loc["covered", "machines"] == len(machine_names()) + len(odd_machines())
+    assert frame.loc["covered", "machines"] == len(machine_names()) + len(unusual_machines())
     assert (frame["calls"] > 0).all()
 
 
@@ -230,14 +232,14 @@ JUDGED = {
 def test_masks_are_judged(name):
     masks, broken = JUDGED[name]
     # Without clusters, since those of one node are judged as the node.
-    found = _judge(Topology.uniform(1, 4, 1, 0), masks)
+    found = judge(Topology.uniform(1, 4, 1, 0), masks)
     assert {invariant for invariant, holds in found.items() if not holds} == broken
 
 
 def test_clusters_are_judged():
     machine = Topology.uniform(1, 8, 1, 4)
-    assert all(_judge(machine, [0x03, 0x0C, 0xF0]).values())
-    assert _judge(machine, [0x07, 0x18, 0xE0]) == {
+    assert all(judge(machine, [0x03, 0x0C, 0xF0]).values())
+    assert judge(machine, [0x07, 0x18, 0xE0]) == {
         "covered": True,
         "filled": True,
         "nodes": True,
@@ -248,12 +250,12 @@ def test_clusters_are_judged():
 
 def test_a_node_cut_by_few_groups_is_found():
     two = Topology.uniform(2, 2, 1, 0)
-    assert _judge(two, [0b0011, 0b1100])["nodes"]
-    assert not _judge(two, [0b0101, 0b1010])["nodes"]
+    assert judge(two, [0b0011, 0b1100])["nodes"]
+    assert not judge(two, [0b0101, 0b1010])["nodes"]
 
 
 def test_with_absent_cpus_only_groups_are_judged():
-    assert set(_judge(with_absent(), [0xFF])) == {"covered", "filled"}
+    assert set(judge(with_absent(), [0xFF])) == {"covered", "filled"}
 
 
 def test_ranks_are_what_a_sweep_gives():
