@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Configurations a second: with what they share done once, and with one simulation each.
+"""Configurations a second: in the compiled batch, in the engine, and with one simulation each.
 
-Nothing that is timed is asserted; the figures are printed after the table.
+Nothing that is timed is asserted.  Ratios are within a run, and by CPU time where no other process
+works, so that a busy computer counts less; the figures are printed at the end.
 """
 
-import os
 import random
+import time
 from itertools import product
 
 import pytest
@@ -14,12 +15,12 @@ from groupcpus.engine.topology import Topology
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import simulate
+from groupcpus.studies import cells
 from groupcpus.studies.sweeps import Row, figures, sweep
 
 REVISIONS = ("cluster", "rotate-v2", "rotate-next", "rotate-tiled")
 DEVICES = range(1, 13)
 IRQCHIPS = ("x86", "gicv3")
-EACH = len(REVISIONS) * len(DEVICES) * len(IRQCHIPS)
 
 
 def machines(count, seed=6):
@@ -33,67 +34,60 @@ def machines(count, seed=6):
         if nodes * cpus >= 4:
             topology = Topology.uniform(nodes, cpus, threads, cluster)
             devices = (Device("nvme0", "nvme", rng.randint(2, nodes * cpus)),)
-            name = f"machine{len(made)}"
+            name = f"machine{seed}-{len(made)}"
             made.append(Machine(name, name, "x86_64", "x86", topology, devices))
     return made
 
 
-class Clock:
-    """The time since it was made, and what this process and its ended children computed."""
-
-    def __init__(self):
-        self.before = os.times()
-
-    def __str__(self):
-        now = os.times()
-        seconds = now.elapsed - self.before.elapsed
-        cpu = sum(now[:4]) - sum(self.before[:4])
-        return f"{seconds:5.1f} s ({cpu:5.1f} s of CPU time)"
-
-    @property
-    def seconds(self):
-        return os.times().elapsed - self.before.elapsed
+def swept(many, workers=0):
+    return sweep(
+        many,
+        devices=DEVICES,
+        revisions=REVISIONS,
+        irqchips=IRQCHIPS,
+        workers=workers,
+        progress=False,
+    )
 
 
-def test_without_sharing(benchmark, note):
-    """One simulation a configuration, in one process."""
-    few = machines(3)
-    clock = Clock()
-    rows = benchmark.pedantic(
+def rate(call):
+    """Return what a call gives, and its length a second of CPU time."""
+    started = time.process_time()
+    rows = call()
+    return rows, len(rows) / (time.process_time() - started)
+
+
+def test_who_computes(note, monkeypatch):
+    """The same rows from all three, in one process."""
+    pytest.importorskip("numba", reason="the extra `batch` is not installed")
+    few = machines(5)
+    swept(machines(1))
+    compiled, fast = rate(lambda: swept(few))
+    monkeypatch.setattr(cells, "installed", lambda: False)
+    shared, slower = rate(lambda: swept(few))
+    alone, slowest = rate(
         lambda: [
             figures(simulate(one.with_devices(count), revision=revision, irqchip=irqchip))
-            for one, revision, irqchip, count in product(few, REVISIONS, IRQCHIPS, DEVICES)
-        ],
-        rounds=1,
+            for one, revision, irqchip, count in product(few[:1], REVISIONS, IRQCHIPS, DEVICES)
+        ]
     )
-    took, seconds = str(clock), clock.seconds
-    frame = sweep(
-        few, devices=DEVICES, revisions=REVISIONS, irqchips=IRQCHIPS, workers=0, progress=False
-    )
-    assert [Row(*row) for row in frame.itertuples(index=False)] == rows
-    note(f"one by one, 1 process:    {len(rows):7} in {took}: {len(rows) / seconds:6.0f}/s")
-
-
-@pytest.mark.parametrize(("workers", "count"), [(0, 20), (2, 100_000 // EACH + 1)])
-def test_with_sharing(benchmark, note, workers, count):
-    """`workers` processes (0: this one), their start included."""
-    many = machines(count)
-    clock = Clock()
-    frame = benchmark.pedantic(
-        lambda: sweep(
-            many,
-            devices=DEVICES,
-            revisions=REVISIONS,
-            irqchips=IRQCHIPS,
-            workers=workers,
-            progress=False,
-        ),
-        rounds=1,
-    )
-    took, seconds = str(clock), clock.seconds
-    assert len(frame) == count * EACH
-    benchmark.extra_info["configurations_a_second"] = len(frame) / seconds
+    assert compiled.equals(shared)
+    assert [Row(*row) for row in shared[: len(alone)].itertuples(index=False)] == alone
     note(
-        f"shared, {workers or 1} process(es): {len(frame):7} in {took}: "
-        f"{len(frame) / seconds:6.0f}/s"
+        f"configurations a CPU second: batch {fast:6.0f}, engine {slower:6.0f} "
+        f"({fast / slower:.1f} times), one simulation each {slowest:6.0f} ({fast / slowest:.0f})"
+    )
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_large_sweep(benchmark, note, workers):
+    """`workers` processes (0: this one), their start included."""
+    many = machines(100 * (workers or 1), seed=workers)
+    swept(machines(1))
+    started = time.perf_counter()
+    frame = benchmark.pedantic(lambda: swept(many, workers), rounds=1)
+    seconds = time.perf_counter() - started
+    note(
+        f"a sweep in {workers or 1} process(es): {len(frame)} configurations in {seconds:.1f} s: "
+        f"{len(frame) / seconds:.0f} a second"
     )

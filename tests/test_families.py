@@ -12,7 +12,9 @@ from groupcpus.studies.sweeps import sweep
 from tools.held_out import BLOCK, judge
 
 PER_FAMILY = 1500
-SCORES = ["x86 even", "x86 reachable", "x86 above", "gicv3 of all", "gicv3 of usable"]
+X86 = ["even", "reachable", "above", "submitters above"]
+SCORES = [f"{part} {score}" for part in ("x86", "parallel") for score in X86]
+SCORES += ["gicv3 of all", "gicv3 of usable"]
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,7 @@ def test_scores_of_two_rows_each():
         devices=[1, 6],
         revisions=["cluster", "rotate-tiled"],
         irqchips=["x86", "gicv3"],
+        requests=["device-by-device", "random-0", "random-1"],
         workers=0,
         progress=False,
     )
@@ -71,6 +74,11 @@ def test_scores_of_two_rows_each():
     assert table.index.tolist() == ["cluster", "rotate-tiled"]
     assert table["x86", "even"].tolist() == [0.5, 1.0]
     assert table["x86", "above"].tolist() == [1.0, 0.0]
+    assert table["x86", "submitters above"].tolist() == [0.0, 0.5]
+    rows = frame[(frame["irqchip"] == "x86") & (frame["requests"] != "device-by-device")]
+    above = (rows["greatest"] - rows["fair_bound"]).groupby(rows["revision"], sort=False).mean()
+    assert table["parallel", "above"].tolist() == above.tolist()
+    frame = frame[frame["requests"] == "device-by-device"]
     used = frame[(frame["irqchip"] == "gicv3") & (frame["revision"] == "cluster")]["used"]
     assert table["gicv3", "of all"]["cluster"] == (used.iloc[0] / 62 + used.iloc[1] / 96) / 2
 

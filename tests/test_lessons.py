@@ -268,10 +268,14 @@ def test_ranks_are_what_a_sweep_gives():
         queues=[2, 3],
         revisions=["cluster", "rotate-v2"],
         irqchips=["x86", "gicv3"],
+        requests=["device-by-device", "random-0", "random-1", "random-2"],
         workers=0,
         progress=False,
     )
-    for revision, rows in frame.groupby("revision"):
+    for revision, both in frame.groupby("revision"):
+        rows = both[both["requests"] == "device-by-device"]
+        mixed = both[(both["requests"] != "device-by-device") & (both["irqchip"] == "x86")]
+        parallel = mixed["greatest"] - mixed["fair_bound"]
         x86, gicv3 = rows[rows["irqchip"] == "x86"], rows[rows["irqchip"] == "gicv3"]
         above = x86["greatest"] - x86["fair_bound"]
         assert table.loc[revision].to_dict() == pytest.approx(
@@ -279,6 +283,8 @@ def test_ranks_are_what_a_sweep_gives():
                 "runs": len(rows),
                 "bound reached": (above <= 0).mean(),
                 "above bound": above.mean(),
+                "bound in parallel": (parallel <= 0).mean(),
+                "above in parallel": parallel.mean(),
                 "CPUs used": (gicv3["used"] / gicv3["usable"]).mean(),
             }
         )

@@ -304,6 +304,8 @@ class _Split(NamedTuple):
     clusters: tuple[_Part, ...]
     certain: bool
     """False: whether it is dealt cluster by cluster depends on the groups it gets."""
+    shapes: "tuple[_Shape, ...]"
+    """Of the clusters, or of the node."""
 
 
 def _shares(parts: Sequence[tuple[int, ...]], numgrps: int) -> Iterator[_Part]:
@@ -321,7 +323,7 @@ def _shares(parts: Sequence[tuple[int, ...]], numgrps: int) -> Iterator[_Part]:
         yield _Part(part, together[size] // count[size], -(-together[size] // count[size]))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _splits(topology: Topology, numgrps: int) -> list[_Split]:
     """Cut a machine as a call does; sweeps ask for the same calls with many devices."""
     nodes = [tuple(cpus) for cpus in topology.nodes.values() if cpus]
@@ -336,7 +338,9 @@ def _splits(topology: Topology, numgrps: int) -> list[_Split]:
                     _shares(within, node.least), _shares(within, node.most), strict=True
                 )
             )
-        splits.append(_Split(node, parts, bool(parts) or not 0 < len(within) <= node.most))
+        shapes = tuple(_shape(topology, part.cpus) for part in parts or (node,))
+        certain = bool(parts) or not 0 < len(within) <= node.most
+        splits.append(_Split(node, parts, certain, shapes))
     return splits
 
 
@@ -421,6 +425,7 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
     # What is dealt in one go, and as how many groups, a call.
     dealt: dict[tuple[int, ...], list[tuple[_Part, int]]] = {}
     ways: dict[tuple[int, ...], set[tuple[tuple[int, ...], ...]]] = {node: set() for node in nodes}
+    shapes: dict[tuple[int, ...], _Shape] = {}
     for numgrps, times in Counter(calls).items():
         if numgrps <= len(nodes):
             continue
@@ -428,6 +433,7 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
             parts = split.clusters or (split.node,)
             ways[split.node.cpus].add(tuple(part.cpus for part in parts if split.certain))
             if split.certain:
+                shapes.update(zip((part.cpus for part in parts), split.shapes, strict=True))
                 for part in parts:
                     dealt.setdefault(part.cpus, []).append((part, times))
             else:
@@ -445,7 +451,7 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
         else:
             for within in next(iter(known)):
                 made = [(call.least, call.most, times) for call, times in dealt[within]]
-                most += _most_first(_shape(topology, within), tuple(made))
+                most += _most_first(shapes[within], tuple(made))
     return min(most, len(lowest) + others)
 
 
@@ -456,7 +462,6 @@ class _Shape(NamedTuple):
     sizes: tuple[int, ...]
 
 
-@lru_cache(maxsize=1024)
 def _shape(topology: Topology, cpus: tuple[int, ...]) -> _Shape:
     even = []
     # Cores, and the clusters of a node that is not dealt by cluster.

@@ -3,7 +3,7 @@
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import RequestError
@@ -163,27 +163,42 @@ def scores(frame: "pd.DataFrame") -> "pd.DataFrame":
     DataFrame
         By revision, in the order of the frame; of x86 the share of rows whose greatest number of
         interrupts a CPU is ``ceil(interrupts / CPUs)`` (`even`) and the least that fair groupings
-        reach (`reachable`), and the mean distance from that (`above`); of gicv3 the mean share of
-        CPUs used, of as many as there could be at all (`of all`) and with a fair grouping
-        (`of usable`).
+        reach (`reachable`), the mean distance from that (`above`), and the mean distance of the
+        greatest number of submitters from its bound (`submitters above`); the same once more for
+        the rows with random orders of requests (`parallel`), over all of these; of gicv3, where
+        the order changes nothing, the mean share of CPUs used, of as many as there could be at
+        all (`of all`) and with a fair grouping (`of usable`).  Columns without rows are left out.
     """
     import pandas as pd
 
-    x86 = frame[frame["irqchip"] == "x86"]
-    gic = frame[frame["irqchip"] == "gicv3"]
-    even = -(-x86["irqs"] // x86["cpus"])
-    most = gic[["irqs", "cpus"]].min(axis=1)
-    columns = {
-        ("x86", "even"): (x86["greatest"] <= even).groupby(x86["revision"], sort=False).mean(),
-        ("x86", "reachable"): (x86["greatest"] <= x86["fair_bound"])
-        .groupby(x86["revision"], sort=False)
-        .mean(),
-        ("x86", "above"): (x86["greatest"] - x86["fair_bound"])
-        .groupby(x86["revision"], sort=False)
-        .mean(),
-        ("gicv3", "of all"): (gic["used"] / most).groupby(gic["revision"], sort=False).mean(),
-        ("gicv3", "of usable"): (gic["used"] / gic["usable"])
-        .groupby(gic["revision"], sort=False)
-        .mean(),
+    parallel = frame["requests"].str.startswith("random")
+    x86, gic = (frame["irqchip"] == irqchip for irqchip in ("x86", "gicv3"))
+    parts = {
+        "x86": _x86_scores(frame[x86 & ~parallel]),
+        "parallel": _x86_scores(frame[x86 & parallel]),
+        "gicv3": _gicv3_scores(frame[gic & ~parallel]),
     }
-    return pd.DataFrame(columns)
+    return pd.concat({name: part for name, part in parts.items() if len(part)}, axis=1)
+
+
+def _x86_scores(rows: "pd.DataFrame") -> "pd.DataFrame":
+    even = -(-rows["irqs"] // rows["cpus"])
+    scored = {
+        "even": rows["greatest"] <= even,
+        "reachable": rows["greatest"] <= rows["fair_bound"],
+        "above": rows["greatest"] - rows["fair_bound"],
+        "submitters above": rows["submitters"] - rows["submitters_bound"],
+    }
+    return _means(rows, scored)
+
+
+def _gicv3_scores(rows: "pd.DataFrame") -> "pd.DataFrame":
+    most = rows[["irqs", "cpus"]].min(axis=1)
+    scored = {"of all": rows["used"] / most, "of usable": rows["used"] / rows["usable"]}
+    return _means(rows, scored)
+
+
+def _means(rows: "pd.DataFrame", scored: "dict[str, pd.Series[Any]]") -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(scored).groupby(rows["revision"], sort=False).mean()
