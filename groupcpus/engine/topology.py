@@ -117,10 +117,13 @@ class Topology:
             raise TopologyError(f"no_cluster: CPUs {_few(both)} are in a cluster as well")
         _disjoint("llcs", self.llcs)
         _disjoint("siblings", self.siblings)
+        possible = self.possible.mask
+        nodes = {node: cpus.mask for node, cpus in self.nodes.items()}
         for core in self.siblings:
-            inside = core & self.possible
-            if inside and not inside <= self.nodes[self.node_ids[next(iter(inside))]]:
-                homes = sorted({self.node_ids[cpu] for cpu in inside})
+            inside = core.mask & possible
+            lowest = (inside & -inside).bit_length() - 1
+            if inside and inside & ~nodes[self.node_ids[lowest]]:
+                homes = sorted({self.node_ids[cpu] for cpu in core & self.possible})
                 raise TopologyError(
                     f"siblings: core {_few(core)} lies in nodes {brief(homes)} at once"
                 )
@@ -411,14 +414,14 @@ def _cpu_sets(field: str, sets: Iterable[CpuSet]) -> tuple[CpuSet, ...]:
 
 def _disjoint(field: str, sets: Iterable[CpuSet]) -> CpuSet:
     """Return the union of sets, and refuse two that overlap."""
-    union = CpuSet()
+    union = 0
     for cpus in sets:
-        if not union.isdisjoint(cpus):
-            raise TopologyError(
-                f"{field}: CPUs {_few(union & cpus)} of {_few(cpus)} are in another one as well"
-            )
-        union |= cpus
-    return union
+        mask = cpus.mask
+        if both := union & mask:
+            few = _few(CpuSet.from_mask(both))
+            raise TopologyError(f"{field}: CPUs {few} of {_few(cpus)} are in another one as well")
+        union |= mask
+    return CpuSet.from_mask(union)
 
 
 def _rows(distances: object, nodes: int) -> tuple[tuple[int, ...], ...]:
