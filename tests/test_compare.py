@@ -21,10 +21,15 @@ from groupcpus.machines.machine import data_dir
 from groupcpus.observed import judging
 from groupcpus.observed.compare import compare
 from groupcpus.observed.folding import WIDTH
+from groupcpus.observed.isolating import can_isolate
+from groupcpus.observed.managing import which_managed
+from groupcpus.observed.moving import find_moves
 from groupcpus.observed.patience import Patience
 from groupcpus.observed.problem import find_problem
+from groupcpus.observed.queue_counts import count_queues
 from groupcpus.observed.recordings import load_recording, recording_names
 from groupcpus.observed.report import comparison_text
+from groupcpus.observed.submitting import submissions
 from groupcpus.observed.verdicts import VERDICTS
 from groupcpus.observed.what_if import as_found, machine_from_capture, what_if
 from groupcpus.sources import load
@@ -760,6 +765,32 @@ def test_whatever_was_captured_ends_in_a_comparison_or_an_error_of_ours(document
     assert max(map(len, comparison_text(comparison).splitlines())) <= WIDTH
     total = sum(row.managed and row.effective_why[:4] != "shut" for row in comparison.rows)
     assert sum(comparison.loads.values()) <= total
+
+
+@settings(max_examples=60, deadline=None)
+@given(captures(), st.sets(st.integers(0, 40), max_size=4).map(CpuSet))
+def test_every_question_ends_in_an_answer_or_an_error_of_ours(document, cpus):
+    try:
+        loaded = load(json.dumps(document))
+        comparison = compare(loaded, search_offsets=0)
+    except GroupCpusError:
+        return
+    asked = [
+        lambda: find_problem(comparison),
+        lambda: which_managed(loaded),
+        lambda: can_isolate(comparison, cpus),
+        lambda: submissions(comparison),
+        lambda: find_moves(loaded, loaded),
+        lambda: count_queues(machine_from_capture(comparison), [1, 2]),
+    ]
+    for ask in asked:
+        answer, message = None, ""
+        try:
+            answer = ask()
+        except GroupCpusError as error:
+            message = str(error)
+        assert len(message) <= 500
+        assert answer is None or list(answer.lines())
 
 
 # --- is there a problem?

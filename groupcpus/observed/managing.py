@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from groupcpus.errors import RequestError, counted
+from groupcpus.errors import RequestError, brief, counted
 from groupcpus.observed.compare import compare
 from groupcpus.observed.folding import folded
 from groupcpus.observed.verdicts import Row
@@ -187,6 +187,8 @@ def which_managed(
         raise RequestError("managed: no source has interrupts; add /proc/interrupts or a capture")
     said = {refusal.irq: refusal for refusal in refusals}
     wanted = set(irqs) if irqs is not None else set(said) or None
+    if irqs is not None and (missing := (wanted or set()) - {one.irq for one in loaded.interrupts}):
+        raise RequestError(f"managed: no source has interrupt {brief(min(missing))}")
     rows = _by_comparison(loaded) if loaded.topology is not None else _by_names(loaded)
     known = {row.irq for row in rows}
     answer = [
