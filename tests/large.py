@@ -89,6 +89,14 @@ def large() -> Iterator[tuple[str, Callable[[], bytes]]]:
         ),
     )
     yield "XML attribute", lambda: b'<topology a="' + b"x" * 20_000_000 + b'"/>'
+    header = b" ".join(b"CPU%d" % cpu for cpu in range(8192)) + b"\n"
+    yield "pieces of counts", lambda: header + b"1: 0\n" + b"0\n" * 49_000
+    yield "pieces of names", lambda: header + b"1: " + b"0 " * 8192 + b"\n" + b"x\n" * 49_000
+    yield (
+        "strided masks",
+        lambda: b"".join(b"irq %d affinity 0-8191:2 effective 1\n" % irq for irq in range(12_288)),
+    )
+    yield "empty parts.gz", lambda: gzip.compress(b"") * 390_000
     yield "zeros.gz", lambda: gzip.compress(bytes(250_000_000), 1)
     yield "tar of zeros", lambda: gzip.compress(cheap_tar(1, 250_000_000), 1)
     yield "tar of members", lambda: gzip.compress(cheap_tar(99_000, 0), 1)

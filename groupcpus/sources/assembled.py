@@ -98,7 +98,8 @@ def _assembled(loaded: Loaded, topology: Topology, name: str, irqchip: str | Non
     ]
     left_out = [one.name for one in found if _device(one, loaded) is None]
     if left_out:
-        notes.append(f"without {', '.join(left_out)}, whose interrupts are not spread like these")
+        few = ", ".join(left_out[:5]) + ", ..." * (len(left_out) > 5)
+        notes.append(f"without {few}, whose interrupts are not spread like these")
     loops = sorted((disk for disk in loaded.queue_maps if _LOOP.fullmatch(disk)), key=natural)
     own = [Device(disk, "loop") for disk in loops] + own
     return Machine(

@@ -40,8 +40,10 @@ def doubts_about(
     if "possible" not in origins:
         yield from _missing_cpus(sources, cpus, origins, interrupts)
     for told in interrupts:
-        counted = CpuSet(told.counts or ())
-        if told.affinity and counted and counted.isdisjoint(told.affinity):
+        if not told.affinity or not told.counts:
+            continue
+        counted = CpuSet(told.counts)
+        if counted.isdisjoint(told.affinity):
             yield (
                 f"interrupt {told.irq} has affinity {few(told.affinity)}, but all its counts are "
                 f"of CPUs {few(counted)}: it was moved, or the line is cut off"

@@ -37,6 +37,7 @@ _COUNT = re.compile(f"[0-9]{{1,{MAX_DIGITS}}}", re.ASCII)
 _LABEL = re.compile(r" *(?:([0-9]{1,9})|[A-Z][A-Z0-9]{2,7}):(?=\s|$)", re.ASCII)
 # Without a header, three counts at least and a chip's name are asked for.
 _HEADLESS = re.compile(r" *[0-9]{1,9}:((?: +[0-9]{1,20}){2,8192}) +\S*[A-Za-z]", re.ASCII)
+_NAME = re.compile(r"(?=.*[A-Za-z])[\w@.:,-]{1,100}", re.ASCII)
 _AFFINITY_ALONE = re.compile(r" [0-9]+(?:[,-][0-9]+)+ *", re.ASCII)
 _AFFINITY = re.compile(r"(.*?) affinity: ?(\S*)")
 
@@ -104,6 +105,9 @@ class InterruptsReader:
         self.header: list[str] = []
         self.rows: list[tuple[int, list[str]]] = []
         self.columns = 0
+        self.whole = False
+        self.held = 0
+        """How many words the last row has behind its label, if any piece went on with it."""
 
     @staticmethod
     def starts(line: str) -> bool:
@@ -116,6 +120,7 @@ class InterruptsReader:
             if found[1] and _AFFINITY_ALONE.fullmatch(line, found.end()):
                 return False  # of a list of affinities
             self.rows.append((number, [line]))
+            self.held, self.whole = 0, False
             return True
         if not self.rows:
             if not self.header and _FIRST_PIECE.fullmatch(line):
@@ -141,21 +146,28 @@ class InterruptsReader:
         """Take a line that goes on with the one before, which lacks counts or a name."""
         _, pieces = self.rows[-1]
         tokens = line.split(maxsplit=64)
-        if not tokens or not _LABEL.match(pieces[0])[1]:  # type: ignore[index]
+        if self.whole or not tokens or not _LABEL.match(pieces[0])[1]:  # type: ignore[index]
             return False
-        before = " ".join(pieces).partition(":")[2].split()
+        if not self.held:
+            self.held = len(pieces[0].partition(":")[2].split())
         enough = self._count()
-        lacking = len(before) < enough
+        lacking = self.held < enough
         if lacking and not (tokens[0].isdigit() and tokens[0].isascii()):
             return False
-        if not lacking:
-            _, hwirq, actions = split_description(" ".join(before[enough:]))
-            if actions or (hwirq is None and len(before) > enough + 1) or len(tokens) > 6:
-                return False
-            if not re.match(r"[A-Za-z0-9_-]{1,60}(?:$|[-@.:, ])", line.strip()):
-                return False
+        if not lacking and not self._lacks_a_name(pieces, tokens):
+            self.whole = True
+            return False
         pieces.append(line)
+        self.held += len(line.split())
         return True
+
+    def _lacks_a_name(self, pieces: list[str], tokens: list[str]) -> bool:
+        """Return whether the last row has no name yet, and these words may be the rest of it."""
+        if len(tokens) > 6 or not _NAME.fullmatch(tokens[0]):
+            return False
+        words = " ".join(pieces).partition(":")[2].split()[self._count() :]
+        _, hwirq, actions = split_description(" ".join(words))
+        return not actions and (hwirq is not None or len(words) < 2)
 
     def _cpus(self) -> list[int]:
         for joint in ("", " ") if self._broken_anywhere() else (" ", ""):
