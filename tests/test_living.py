@@ -14,7 +14,7 @@ import pytest
 from groupcpus import Topology, load_machine, panels, simulate
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine
-from groupcpus.panels.documents import live_machine, live_run
+from groupcpus.panels.documents import live_machine, live_run, why
 from groupcpus.panels.live import SCRIPT
 from groupcpus.panels.saving import PANEL
 from groupcpus.pictures.stories import story
@@ -103,6 +103,7 @@ OPEN = "text => Packed.open(text).then(packed => { globalThis.it = packed; })"
 def test_a_page_unpacks_exactly_what_the_engine_computed(tmp_path):
     drives = (Device("nvme0", "nvme", 7, write_queues=2), Device("card0", "irqs", 3))
     machines = [small(irqchip, devices) for irqchip in CHIPS for devices in (None, drives)]
+    checked = 0
     with scripts(tmp_path) as page:
         for machine in machines:
             packed = packer(machine)
@@ -113,8 +114,24 @@ def test_a_page_unpacks_exactly_what_the_engine_computed(tmp_path):
                         run = live_run(packed.run(revision, devices, queues), "x")
                         wanted = [revision, devices, queues, "x"]
                         assert page.evaluate("wanted => it.run(...wanted)", wanted) == run
+                        checked += explained(page, packed, run, revision, devices, queues)
             document = json.loads(json.dumps(live_machine(machine.topology)))
             assert page.evaluate("it.machine") == {**document, "name": "small", "epoch": 0}
+    assert checked > 100
+
+
+def explained(page, packed, document, revision, devices, queues) -> bool:
+    """Check what the page says of one interrupt against the engine's own sentences."""
+    run = packed.run(revision, devices, queues)
+    irq = (devices * 7 + queues) % len(document["cpu"])
+    arguments = [{"devices": devices, "queues": queues}, document, irq]
+    said = page.evaluate("([set, run, irq]) => whyOf(it, set, run, irq)", arguments)
+    sentences = [one for one in why(run, irq) if one.startswith("group ") and " of " in one]
+    compared = len(sentences) == 1 and said[1].startswith("group ")
+    if compared:
+        assert said[1].split(":")[0] == sentences[0].split(":")[0]
+        assert said[1].split(" of ")[1:] == sentences[0].split(" of ")[1:]
+    return compared
 
 
 @pytest.mark.browser

@@ -18,7 +18,9 @@ from dataclasses import replace
 from typing import Any
 
 from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import explain
 from groupcpus.engine.revisions import REVISIONS
+from groupcpus.engine.steps import Assigned
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import Run, simulate
 from groupcpus.panels.controls import main_devices, most_queues, revision_options
@@ -30,6 +32,7 @@ __all__ = ["MAX_BYTES", "Packer", "guess", "pack"]
 MAX_BYTES = 300_000
 """What a page may spend on one explorer, as text."""
 _NO_GROUP = 255
+_KINDS = ("default", "read")
 _MAX_DEVICES = 12
 
 
@@ -94,6 +97,7 @@ class Packer:
         self.last = {"x86": True, "its": False}.get(settings["irqchip"])
         self.lists: dict[tuple[int, ...], int] = {}
         self.raw: dict[int, list[str]] = {}
+        self.split: list[int] = []
         self.names: dict[str, int] = {}
         self.ids, self.bounds = array("H"), array("H")
         self.wrong: list[int] = []
@@ -155,6 +159,7 @@ class Packer:
             "names": list(self.names),
             "lists": len(self.lists),
             "raw": self.raw,
+            "split": self.split,
             "wrong": len(self.wrong),
             "irqchip": self.settings["irqchip"],
             "mapped": self.mapped,
@@ -175,6 +180,8 @@ class Packer:
         for name, irqs in found:
             self.ids.append(self.names.setdefault(name, len(self.names)))
             self.ids.append(self._list([irq.affinity for irq in irqs]))
+            if len(self.split) < len(self.lists):
+                self.split.append(self._by_cluster(run, name))
             masks += [[self.position[cpu] for cpu in irq.affinity] for irq in irqs]
             cpus += [-1 if irq.effective is None else self.position[irq.effective] for irq in irqs]
         self.mapped = self.mapped and all(
@@ -207,6 +214,24 @@ class Packer:
             if not apart:
                 self.raw[self.lists[key]] = [str(mask) for mask in masks]
         return self.lists[key]
+
+    def _by_cluster(self, run: Run, device: str) -> int:
+        """Return which nodes' groups a call kept within clusters, a bit each; -1: not known."""
+        calls = [call for call in run.calls if call.device == device and call.kind in _KINDS]
+        if len(calls) != 1:
+            return -1
+        (call,) = calls
+        _, steps = explain(
+            run.machine.topology,
+            call.numgrps,
+            revision=run.revision,
+            spread_offset=call.spread_offset,
+        )
+        by_cluster = {
+            step.node for step in steps if isinstance(step, Assigned) and step.cluster is not None
+        }
+        nodes = [node for node, _ in self.document["nodes"]]
+        return sum(1 << at for at, node in enumerate(nodes) if node in by_cluster)
 
     def _partitions(self) -> bytes:
         """Return the lists, each as the difference to the one before: mostly zeros."""

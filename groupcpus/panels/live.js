@@ -745,7 +745,7 @@ export class View {
       if (here.length > 24) head.append(` and ${here.length - 24} more`);
       if (here.length && this.why) {
         const why = line("");
-        Promise.resolve(this.why(number, here[0], this.state)).then((sentences) => { if (this.token === token && sentences) why.textContent = sentences.map((one) => `Why: ${one}`).join(" "); });
+        Promise.resolve(this.why(number, here[0], this.state)).then((sentences) => { if (this.token === token && sentences) why.textContent = `Why: ${sentences.join("; ")}`; });
       }
     });
   }

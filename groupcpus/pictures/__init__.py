@@ -3,7 +3,7 @@
 
 Every function draws on the Axes it is given, or on a Figure of its own, and returns the Axes; none
 uses pyplot.  CPUs are OS CPU numbers everywhere.  Colours are safe for colour-blind readers and
-never the only mark: counts are also numbers or heights, hot CPUs also hatched or ringed.
+never the only mark: counts are also numbers or heights, hot CPUs also rings or narrow bars.
 """
 
 from importlib import import_module

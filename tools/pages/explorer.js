@@ -60,9 +60,28 @@ export class Packed {
     for (const at of this.byCpu) masks[this.lists[start + 2 + at]]?.push(at);
     return masks.map((mask) => [mask, cpulist(mask.map((at) => this.machine.cpus[at]))]);
   }
+  state(revision, devices, queues) {
+    return (this.header.revisions.indexOf(revision) * this.header.queues + queues - 1) * this.header.devices + devices - 1;
+  }
+  /** Say which part of the machine an interrupt's group was made of. */
+  place(state, number, mask) {
+    const split = this.header.split[this.ids[this.starts[state] + 2 + 2 * number]], { machine } = this;
+    if (!(split >= 0)) return null;
+    const parts = new Map();
+    let start = 0;
+    machine.nodes.forEach(([node, size], bit) => {
+      for (let at = start; at < start + size; at++) {
+        if (!mask.includes(machine.cpus[at])) continue;
+        const whole = machine.cpus.slice(start, start + size).filter((_, i) => machine.clusters[start + i] === machine.clusters[at]);
+        const [name, cpu] = Math.floor(split / 2 ** bit) % 2 ? [`cluster ${cpulist(whole.sort((a, b) => a - b))}`, machine.cpus[at]] : [`node ${node}`, machine.cpus[at]];
+        parts.set(name, [...(parts.get(name) ?? []), cpu]);
+      }
+      start += size;
+    });
+    return [...parts].map(([name, found]) => `CPU ${cpulist(found.sort((a, b) => a - b))} of ${name}`).join(", ");
+  }
   run(revision, devices, queues, when) {
-    const { header } = this, number = header.revisions.indexOf(revision);
-    const state = (number * header.queues + queues - 1) * header.devices + devices - 1;
+    const { header } = this, state = this.state(revision, devices, queues);
     const found = [], masks = [], mask = [], texts = new Map(), unpacked = new Map();
     let at = this.starts[state];
     for (let left = this.ids[at++]; left; left--) {
@@ -115,7 +134,7 @@ export async function mount(place) {
   place.replaceChildren(row);
   const rest = Object.entries(data.fixed).map(([name, value]) => `${name.replace("spread_start", "counter")} ${value}`).join(", ");
   html("p", { class: "note" }, place, `${header.machine.name}: ${rest}. Other irqchips, probe orders, counters, machines and more devices need a kernel: ${data.how}. The address of this page keeps what is shown.`);
-  const view = new View(place, { why: (number, irq) => whyOf(view.state.runs[number], irq) });
+  const view = new View(place, { why: (number, irq) => whyOf(packed, set, view.state.runs[number], irq) });
   view.root.prepend(row);
   view.setMachine(packed.machine);
   const valid = () => {
@@ -160,11 +179,17 @@ const RULES = {
   gicv3: "GICv3 without ITS takes the first online CPU of the mask",
 };
 /** Say why, as far as a page can without a kernel. */
-function whyOf(run, irq) {
+export function whyOf(packed, set, run, irq) {
   const mask = run.masks[run.mask[irq]];
   if (mask === "") return ["the mask is empty"];
-  const [device, size] = run.devices.find(([, size], at) => irq < run.devices.slice(0, at + 1).reduce((sum, one) => sum + one[1], 0));
-  return [`${device} has ${counted(size, "queue")}`, /[-,]/.test(mask) ? RULES[run.irqchip] ?? `${run.irqchip} chose` : "there is no other choice"];
+  let number = 0, first = 0;
+  while (irq >= first + run.devices[number][1]) first += run.devices[number++][1];
+  const [device, size] = run.devices[number];
+  const where = packed.place(packed.state(run.revision, set.devices, set.queues), number, cpus(mask));
+  return [
+    `${device} asked for ${counted(size, "group")}`, ...(where ? [`group ${irq - first}: ${where}`] : []),
+    /[-,]/.test(mask) ? RULES[run.irqchip] ?? `${run.irqchip} chose` : "there is no other choice",
+  ];
 }
 
 if (typeof document !== "undefined") for (const place of document.querySelectorAll(".explorer")) mount(place);
