@@ -24,6 +24,7 @@ from groupcpus.studies.claims.trials import (
     from_starts,
     grouping_of,
     histogram_of,
+    logged_boot,
     machine_named,
     modulo,
     number_ranges,
@@ -250,7 +251,8 @@ def _r22() -> Finding:
         for at in range(12)
     }
     note = f"Device by device, admin-first, at the 12 starts: {' or '.join(sorted(shown))}."
-    return Finding(finding.trials, finding.numbers, note)
+    logged = logged_boot("x86-48cpu-6nodes-smt2-6x32-rotate-next", value)
+    return Finding((*finding.trials, logged), finding.numbers, note)
 
 
 @scenario("R23")

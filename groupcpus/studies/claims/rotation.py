@@ -24,6 +24,7 @@ from groupcpus.studies.claims.trials import (
     from_starts,
     histogram_of,
     hot_cpus,
+    logged_boot,
     machine_named,
     run_of,
     scenario,
@@ -145,16 +146,18 @@ def _r5a() -> Finding:
     ]
     setting = "rotate-v2, interleaved, 63 queues of which 1 polls, requests device by device"
     polled = tuple(Trial(setting, value(run), start) for start, run in enumerate(three_calls))
+    logged = logged_boot("x86-96cpu-2nodes-smt2-6x62-rotate-v2", value)
     random = [trial.value["most"] for trial in finding.trials if "random" in trial.setting]
     lockstep = run_of("L96as_v4", REVISIONS["rotate-v2"], requests="lockstep")
     note = (
-        f"Natural boots place requests of all disks mixed. Of {len(random)} runs with requests in "
+        "Natural boots place requests of all disks mixed; in the logged one of such a machine the "
+        f"most is {logged.value['most']}. Of {len(random)} runs with requests in "
         f"a random order, {sum(most <= 4 for most in random)} have no CPU with more than 4; the "
         f"most is {spread_of(random)}. In lockstep from 0: "
         f"{histogram_of(lockstep.counts.values())}. With three calls a disk, from 0: "
         f"{histogram_of(three_calls[0].counts.values())}."
     )
-    return replace(finding, trials=(*finding.trials, *polled), note=note)
+    return replace(finding, trials=(*finding.trials, *polled, logged), note=note)
 
 
 @scenario("R5b")

@@ -28,6 +28,7 @@ from groupcpus.studies.claims.trials import (
     grouping_of,
     histogram_of,
     in_words,
+    logged_boot,
     machine_named,
     modulo,
     number_ranges,
@@ -72,7 +73,10 @@ def _r10c() -> Finding:
         "ones: with three I/O calls of each kind no CPU has more than 5, disk by disk. "
         + random_share(finding.trials, "3-5")
     )
-    return replace(finding, note=note)
+    logged = logged_boot(
+        "x86-48cpu-6nodes-smt2-6x32-rotate-v2-first", lambda run: span_of(run.counts.values())
+    )
+    return replace(finding, trials=(*finding.trials, logged), note=note)
 
 
 @scenario("R10d")

@@ -15,6 +15,7 @@ from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.probe import simulate
 from groupcpus.machines.requests import Allocation, VectorWanted, place, request_order
 from groupcpus.machines.run import Run
+from groupcpus.observed.boots import run_as_recorded
 
 __all__ = [
     "BEFORE",
@@ -36,6 +37,7 @@ __all__ = [
     "histogram_of",
     "hot_cpus",
     "in_words",
+    "logged_boot",
     "machine_named",
     "modulo",
     "number_ranges",
@@ -192,6 +194,11 @@ def from_starts(
 def in_words(order: str) -> str:
     """Return how a trial's setting calls an order of requests."""
     return f"requests {'in ' if order == 'lockstep' else ''}{order.replace('-', ' ')}"
+
+
+def logged_boot(name: str, value: Callable[[Run], Any]) -> Trial:
+    """Compute a value of a recorded boot, calls and requests in the order that was logged."""
+    return Trial(f"as logged at boot: {name}", value(run_as_recorded(f"life/{name}")))
 
 
 def modulo(period: int) -> str:
