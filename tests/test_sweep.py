@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import Executor, Future
 from dataclasses import replace
@@ -267,6 +268,27 @@ def test_any_executor_gives_the_same_frame(small_jobs):
 @pytest.mark.slow
 def test_processes_give_the_same_frame(small_jobs):
     assert_same(sweep(MACHINES, **ARGUMENTS, workers=2), sweep(MACHINES, **ARGUMENTS, workers=0))
+
+
+@pytest.mark.slow
+def test_functions_of_a_notebook_are_sent_to_processes(small_jobs):
+    pytest.importorskip("cloudpickle", reason="the extra `sweep` is not installed")
+    last = own(lambda ncpus, ngroups, offset: Most(-1)(ncpus, ngroups, offset))
+    arguments = ARGUMENTS | {"revisions": [last]}
+    assert_same(sweep(MACHINES, **arguments, workers=1), sweep(MACHINES, **arguments, workers=0))
+
+
+def test_what_cannot_be_sent_is_said():
+    stuck = own(partial(at_place, 0, offset=threading.Lock()))
+    with pytest.raises(RequestError, match=r"cannot be sent to other processes.*workers=0"):
+        sweep(MACHINES[:1], **ARGUMENTS, revisions=[stuck], workers=1)
+
+
+def test_it_says_which_revisions_are_not_compiled(capsys):
+    pytest.importorskip("numba", reason="the extra `batch` is not installed")
+    arguments = ARGUMENTS | {"progress": True, "revisions": ["cluster", own(Most(0))]}
+    sweep(MACHINES[:1], **arguments, workers=0)
+    assert "the engine computes own: not compiled" in capsys.readouterr().err
 
 
 # ---- files ---------------------------------------------------------------------------------

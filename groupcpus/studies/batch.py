@@ -53,6 +53,7 @@ __all__ = [
     "Groups",
     "Machines",
     "Plan",
+    "get_ready",
     "group_many",
     "installed",
     "place_many",
@@ -265,7 +266,7 @@ def group_many(
     flat = tuple(np.array(axis, np.int64).reshape(-1) for axis in calls)
     groups = np.empty((len(flat[0]), machines.node.shape[1]), np.int32)
     nummasks = np.empty(len(flat[0]), np.int32)
-    with compiling():
+    with _compiling():
         twin.group_many(_arrays(machines, twin), _layout(machines, twin), flat, groups, nummasks)
     return Groups(groups, nummasks)
 
@@ -386,7 +387,7 @@ def place_many(machines: Machines, plans: Sequence[Plan], counts: Counts) -> Non
         _begins(len(plan.requests) for plan in plans),
         np.array([at for plan in plans for at in plan.requests], np.int64),
     )
-    with compiling():
+    with _compiling():
         twin.place_many(_arrays(machines, twin), _layout(machines, twin), runs, counts)
 
 
@@ -446,8 +447,15 @@ def _twin() -> Any:
     return twin
 
 
+def get_ready() -> None:
+    """Compile the batch, or load it from the cache, if it is installed."""
+    if installed():
+        machines = Machines.of([Topology.uniform(1, 2)])
+        place_many(machines, [Plan(0, "cluster", "x86", [[(1, 0)]], {1: 0})], Counts.zeros(1, 2))
+
+
 @contextmanager
-def compiling() -> Iterator[None]:
+def _compiling() -> Iterator[None]:
     """Say that something is being compiled, if it takes long; from the cache it does not."""
     said = threading.Timer(
         2, print, ["groupcpus: compiling the batch, once; 15 to 30 seconds …"], {"file": sys.stderr}

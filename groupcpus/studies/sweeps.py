@@ -7,6 +7,7 @@ Rows are worked out in jobs (`cells`), here or by an executor's workers, and kep
 
 import multiprocessing
 import os
+import pickle
 import sys
 import threading
 from collections import Counter
@@ -21,7 +22,7 @@ from concurrent.futures import (
 from contextlib import contextmanager, nullcontext
 from itertools import accumulate, product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.revisions import Revision, get_revision
@@ -29,7 +30,8 @@ from groupcpus.errors import InterruptedSweepError, RequestError, brief, counted
 from groupcpus.machines.devices import probe_calls
 from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.requests import request_order
-from groupcpus.studies.cells import Axes, Job, frame_of, run_job, with_devices
+from groupcpus.studies.batch import get_ready
+from groupcpus.studies.cells import Axes, Job, frame_of, is_compiled, run_job, with_devices
 from groupcpus.studies.checkpoints import Folder, Part
 from groupcpus.studies.fingerprint import fingerprint, source_fingerprint
 from groupcpus.studies.rows import Row, figures
@@ -111,18 +113,22 @@ def sweep(
     """
     import pandas as pd
 
+    wanted = tuple(map(get_revision, revisions))
     jobs = _plan(
         [read_machine(machine) if isinstance(machine, str) else machine for machine in machines],
         None if devices is None else tuple(devices),
         None if queues is None else tuple(queues),
         Axes(
-            tuple(map(get_revision, revisions)),
+            wanted,
             None if irqchips is None else tuple(irqchips),
             tuple(probes),
             tuple(requests),
             tuple(starts),
         ),
     )
+    left = [one.name for one in wanted if not is_compiled(one)]
+    if progress and left:
+        print(f"the engine computes {', '.join(left)}: not compiled", file=sys.stderr)
     folder = None if path is None else Folder(Path(path), _parts(jobs))
     with folder.opened() if folder else nullcontext():
         parts = _known(folder, jobs)
@@ -234,10 +240,40 @@ def _pool(executor: Executor | None, workers: int | None) -> Iterator[Executor]:
     # Forking a process that has threads may hang it; Python 3.14 no longer does so either.
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    with ProcessPoolExecutor(
+    # Compiled once here, not once in each of them.
+    get_ready()
+    with _Processes(
         workers or os.cpu_count() or 1, mp_context=context, initializer=_end_with_parent
     ) as pool:
         yield pool
+
+
+class _Processes(ProcessPoolExecutor):
+    """Processes that get jobs with the functions in them, those of a notebook's cells too."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        try:
+            from cloudpickle import dumps
+        except ImportError:
+            from pickle import dumps
+        try:
+            sent = dumps((fn, args, kwargs))
+        except Exception as error:
+            raise RequestError(
+                f"revisions: cannot be sent to other processes ({brief(str(error))}); use workers=0"
+            ) from error
+        return super().submit(_run_sent, sent)
+
+
+def _run_sent(sent: bytes) -> Any:
+    try:
+        fn, args, kwargs = pickle.loads(sent)
+    except Exception as error:
+        raise RequestError(
+            f"revisions: cannot be read in another process ({brief(str(error))}); use workers=0, "
+            "define them in a module, or install cloudpickle"
+        ) from None
+    return fn(*args, **kwargs)
 
 
 def _end_with_parent() -> None:
