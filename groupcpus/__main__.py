@@ -13,7 +13,7 @@ from groupcpus.commands.asking import ISOLATE, MANAGED, MOVED, QUEUES, SUBMITTER
 from groupcpus.commands.command import Command, Parser, complain, print_answer
 from groupcpus.commands.comparing import COMPARE
 from groupcpus.commands.lists import CLAIMS, MACHINES, REPLAY, REVISION_LIST
-from groupcpus.commands.reviewing import REVIEW
+from groupcpus.commands.reviewing import KIT, REVIEW
 from groupcpus.commands.running import RUN
 from groupcpus.errors import GroupCpusError
 
@@ -28,6 +28,7 @@ COMMANDS: dict[str, Command] = {
     "submitters": SUBMITTERS,
     "moved": MOVED,
     "review": REVIEW,
+    "kit": KIT,
     "claims": CLAIMS,
     "machines": MACHINES,
     "replay": REPLAY,

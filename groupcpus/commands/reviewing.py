@@ -7,12 +7,13 @@ from pathlib import Path
 from groupcpus.commands.command import Command, add_json, json_text, whole_number
 from groupcpus.errors import RequestError
 from groupcpus.studies.review.compiled import revision_from_c
+from groupcpus.studies.review.kit import write_kit
 from groupcpus.studies.review.predicates import PREDICATES
 from groupcpus.studies.review.report import Review, review
 from groupcpus.studies.review.search import can_it_happen
 from groupcpus.studies.review.tree import Walk, review_tree, walk
 
-__all__ = ["REVIEW"]
+__all__ = ["KIT", "REVIEW"]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -123,4 +124,27 @@ REVIEW = Command(
     "A patch of lib/group_cpus.c: what it breaks, and which machines it changes.",
     _arguments,
     _review,
+)
+
+
+def _kit_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--output", dest="folder", required=True, metavar="DIR", help="the folder to write"
+    )
+    parser.add_argument(
+        "--revision",
+        default="rotate-tiled",
+        metavar="R",
+        help="whose answers the tables have (%(default)s)",
+    )
+
+
+def _kit(args: argparse.Namespace) -> str:
+    return "\n".join(map(str, write_kit(args.folder, args.revision)))
+
+
+KIT = Command(
+    "Write tests of lib/group_cpus.c for the kernel's tree, and a rotation in C.",
+    _kit_arguments,
+    _kit,
 )
