@@ -209,26 +209,14 @@ def guesses(
     """Guess what a device asked for, the likeliest first."""
     assert loaded.topology is not None  # compare() checks
     possible = len(loaded.topology.possible)
-    write, poll = (nvme_parameter(loaded, f"{kind}_queues") for kind in ("write", "poll"))
-    first = _first_number(found.kind, queues, possible + write + poll)
+    extra = sum(nvme_parameter(loaded, f"{kind}_queues") for kind in ("write", "poll"))
+    first = _first_number(found.kind, queues, possible + extra)
     count = len(queues)
     if first is not None:
         # Queues whose numbers are missing are not known.
         count = max((one.queue or 0) + 1 - first for one in queues)
     if found.kind == "nvme":
-        if logged := loaded.nvme_queues.get(found.name):
-            sets = tuple(queues for queues in logged[:2] if queues)
-            yield Guess(sets, 0, "by the driver's log", first)
-        elif found.map_kinds:
-            sizes = Counter(found.map_kinds)
-            sets = tuple(sizes[kind] for kind in ("default", "read") if sizes[kind])
-            yield Guess(sets, 0, "by the kinds of its queue maps", first)
-        elif write:
-            known = Device("nvme", "nvme", count + poll, write, poll)
-            sets = tuple(
-                one.queues for one in known.queue_sets(max(count, possible)) if one.interrupts
-            )
-            yield Guess(sets, 0, f"by write_queues={write}", first)
+        yield from _known_sets(found, count, loaded, first)
     yield Guess((count,), 0, "", first)
     if found.kind == "nvme":
         for default in _splits(queues, count, loaded.topology.possible.mask):
@@ -246,6 +234,25 @@ def guesses(
     for more in range(count + 1, min(possible, count + MOST_GUESSES) + 1):
         note = f"{more} masks were made, these queues have the first {count}"
         yield Guess((more,), 0, note, first)
+
+
+def _known_sets(
+    found: FoundDevice, count: int, loaded: Loaded, first: int | None
+) -> Iterator[Guess]:
+    """Return the queue sets of an NVMe drive that a source shows, if any does."""
+    assert loaded.topology is not None
+    write, poll = (nvme_parameter(loaded, f"{kind}_queues") for kind in ("write", "poll"))
+    if logged := loaded.nvme_queues.get(found.name):
+        yield Guess(tuple(filter(None, logged[:2])), 0, "by the driver's log", first)
+    elif found.map_kinds:
+        sizes = Counter(found.map_kinds)
+        sets = tuple(sizes[kind] for kind in ("default", "read") if sizes[kind])
+        yield Guess(sets, 0, "by the kinds of its queue maps", first)
+    elif write:
+        known = Device("nvme", "nvme", count + poll, write, poll)
+        asked = known.queue_sets(max(count, len(loaded.topology.possible)))
+        sets = tuple(one.queues for one in asked if one.interrupts)
+        yield Guess(sets, 0, f"by write_queues={write}", first)
 
 
 def _splits(queues: Sequence[Vector], count: int, possible: int) -> Iterator[int]:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.errors import GroupCpusError, counted
+from groupcpus.machines.probe import simulate
 from groupcpus.machines.run import Run
 from groupcpus.observed.compare import Comparison
 from groupcpus.observed.completeness import stray_cpus
 from groupcpus.observed.judging import expected_revision
 from groupcpus.observed.patience import Patience
-from groupcpus.observed.what_if import as_found, machine_from_capture, what_if
+from groupcpus.observed.what_if import as_found, machine_from_capture
 
 __all__ = ["Loads", "Problem", "find_problem"]
 
@@ -201,7 +202,7 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
             if not patience.left("computing other revisions"):
                 break
             try:
-                what[name] = Loads.of(what_if(comparison, revision=name, machine=machine))
+                what[name] = Loads.of(simulate(machine, revision=name))
             except GroupCpusError:
                 break  # no vectors for all: no kernel gets there
     return Problem(

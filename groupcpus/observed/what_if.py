@@ -151,7 +151,6 @@ def what_if(
     devices: int | None = None,
     queues: int | None = None,
     irqchip: str | None = None,
-    machine: Machine | None = None,
     **more: Any,
 ) -> Run:
     r"""Probe the same machine under another revision, with more disks or other queue counts.
@@ -168,8 +167,6 @@ def what_if(
         machine that has none gets NVMe drives.
     irqchip : str, optional
         A name in `IRQCHIPS`; the machine's own when left out.
-    machine : Machine, optional
-        What `machine_from_capture` gives of it, if that is known already.
     **more
         What else `simulate` takes: ``probe``, ``spread_start``.
 
@@ -187,7 +184,7 @@ def what_if(
     {0: 2, 1: 2, 2: 2, 3: 3}
     """
     loaded = source.loaded if isinstance(source, Comparison) else source
-    machine = machine or machine_from_capture(source, irqchip=irqchip)
+    machine = machine_from_capture(source, irqchip=irqchip)
     if devices is not None or queues is not None:
         if all(device.kind == "loop" for device in machine.devices):
             drive = Device("nvme0", "nvme", queues or len(machine.topology.possible))
