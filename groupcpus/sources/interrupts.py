@@ -218,9 +218,10 @@ class InterruptsReader:
                 told["affinity"] = read_cpulist(at, found[2])
             chip, hwirq, actions = split_description(description)
             if cpus:
-                pairs = zip(cpus, counts, strict=True)
                 told["counts"] = {
-                    cpu: int(text) for cpu, text in pairs if text != "0" and int(text)
+                    cpu: int(text)
+                    for cpu, text in zip(cpus, counts, strict=True)
+                    if text != "0" and int(text)
                 }
             else:
                 facts.columns[irq] = {at: int(text) for at, text in enumerate(counts) if int(text)}
@@ -264,7 +265,10 @@ def _counts(where: str, line: str, cpus: int) -> tuple[list[str], str]:
             where, f"{len(counts)} counts for {cpus} CPUs: the line is cut off or wrapped"
         )
     digits = "".join(counts)
-    if not (digits.isascii() and digits.isdigit()) or max(map(len, counts)) > MAX_DIGITS:
+    longest = len(digits) - len(counts) + 1  # if all others have one digit
+    if longest > MAX_DIGITS:
+        longest = max(map(len, counts))
+    if not (digits.isascii() and digits.isdigit()) or longest > MAX_DIGITS:
         odd = next(count for count in counts if not _COUNT.fullmatch(count))
         raise FormatError(where, f"{brief(odd)}: expected {cpus} counts, one a CPU")
     if _COUNT.fullmatch(description.split(maxsplit=1)[0]) if description else False:
