@@ -81,11 +81,14 @@ def _noted(machine: Machine, note: str) -> Machine:
 def _assembled(loaded: Loaded, topology: Topology, name: str, irqchip: str | None) -> Machine:
     chip = irqchip or irqchip_of(loaded)
     notes = list(loaded.notes)
-    if chip is None:
+    if chip is None and loaded.arch is None:
+        chip = "x86"
+        notes.append("no source tells the architecture: the irqchip is taken to be x86's")
+    elif chip is None:
         chip = "gicv3"
         notes.append(
-            f"the irqchip of {loaded.arch or 'an unknown architecture'} is not known: "
-            "the first CPU of a mask is taken, as gicv3 does"
+            f"the irqchip of {loaded.arch} is not known: the first CPU of a mask is taken, as "
+            "gicv3 does"
         )
     found, _ = find_devices(loaded)
     found += tuple(find_mapped(loaded, found))
