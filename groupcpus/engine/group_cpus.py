@@ -151,26 +151,24 @@ def assign_cpus_to_groups(
 
 
 def __group_cpus_evenly(
-    topology: Topology, revision: CheckedRevision, stage: Stage, turn: Any
+    topology: Topology,
+    revision: CheckedRevision,
+    nodes: Mapping[int, tuple[int, ...]],
+    numgrps: int,
+    curgrp: Iterator[int],
+    turn: Any,
 ) -> Iterator[Step]:
     """Assign the CPUs of one stage: to whole nodes in turn, or node by node in proportion."""
-    yield stage
-    numgrps = stage.numgrps
-    curgrp = islice(cycle(range(numgrps)), stage.first_group, None)
-    nodes = {node: tuple(topology.nodes[node] & stage.cpus) for node in stage.nodes}
-
     if numgrps <= len(nodes):  # whole nodes, in turn
         first = revision.first_node(list(map(len, nodes.values())), turn)
-        in_turn = stage.nodes[first:] + stage.nodes[:first]
+        in_turn = (*nodes, *nodes)[first : first + len(nodes)]
         yield RoundRobin(in_turn, numgrps)
         for node in in_turn:
             yield Assigned(next(curgrp), node, None, nodes[node])
         return
 
     ncpus = [len(nodes.get(node, ())) for node in range(max(topology.nodes) + 1)]
-    allotted = yield from allot_and_rotate(
-        revision, None, ncpus, min(numgrps, len(stage.cpus)), turn
-    )
+    allotted = yield from allot_and_rotate(revision, None, ncpus, min(numgrps, sum(ncpus)), turn)
     for node, ngroups, node_turn in allotted:
         whole = Part(node, None, nodes[node], ngroups, node_turn)
         for part in (yield from alloc_cluster_groups(topology, revision, whole)):
@@ -190,15 +188,13 @@ def decisions(topology: Topology, numgrps: int, revision: Revision, counter: int
     turn = revision.turn(numgrps, offset)
     checked = CheckedRevision(revision)
     filled = 0
-    absent = topology.possible - topology.present
-    for name, cpus in (("present", topology.present), ("absent", absent)):
-        if cpus:
-            nodes = tuple(node for node, members in topology.nodes.items() if members & cpus)
-            stage = Stage(name, cpus, nodes, numgrps, filled % numgrps, offset)
-            for step in __group_cpus_evenly(topology, checked, stage, turn):
-                filled += isinstance(step, Assigned)
-                yield step
-            filled = min(filled, numgrps)
+    for name, cpus, nodes in topology.stages:
+        yield Stage(name, cpus, tuple(nodes), numgrps, filled % numgrps, offset)
+        curgrp = islice(cycle(range(numgrps)), filled % numgrps, None)
+        for step in __group_cpus_evenly(topology, checked, nodes, numgrps, curgrp, turn):
+            filled += isinstance(step, Assigned)
+            yield step
+        filled = min(filled, numgrps)
     if filled < numgrps:
         yield Unfilled(filled, numgrps, warns=not revision.cluster_aware)
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The parts of a machine that decide where interrupts go: CPUs, nodes, clusters, siblings."""
+"""The parts of a machine that decide where interrupts go: CPUs, nodes, clusters, siblings.
+
+It is one class, and one module of more than 450 lines: what a machine is made of, what is refused,
+and what is looked up about it.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -153,6 +157,26 @@ class Topology:
         clusters = {cpu: cpus[0] for cpus in map(tuple, self.clusters) for cpu in cpus}
         known = {cpu: clusters.get(cpu, cpu) for cpu in self.possible}
         return MappingProxyType(known | dict.fromkeys(self.no_cluster & self.possible))
+
+    @cached_property
+    def stages(self) -> tuple[tuple[str, CpuSet, Mapping[int, tuple[int, ...]]], ...]:
+        """The CPUs that `group_cpus_evenly` groups one after the other, in all and by node.
+
+        Examples
+        --------
+        >>> machine = {"nodes": {"0": "0-3", "1": "4-5"}, "possible": "0-5", "present": "0-1,4-5"}
+        >>> for name, cpus, nodes in Topology.from_dict(machine).stages:
+        ...     print(name, cpus, dict(nodes))
+        present 0-1,4-5 {0: (0, 1), 1: (4, 5)}
+        absent 2-3 {0: (2, 3)}
+        """
+        stages = []
+        for name, stage in (("present", self.present), ("absent", self.possible - self.present)):
+            by_node = {node: tuple(cpus & stage) for node, cpus in self.nodes.items()}
+            nodes = {node: cpus for node, cpus in by_node.items() if cpus}
+            if nodes:
+                stages.append((name, stage, MappingProxyType(nodes)))
+        return tuple(stages)
 
     @cached_property
     def node_clusters(self) -> Mapping[int, tuple[tuple[int, ...], ...] | None]:
