@@ -6,6 +6,8 @@
 The pages load nothing from anywhere else: no scripts, fonts or styles but their own. So they can be
 opened as files, put on any web server, or sent as an archive.  Explorers live in them without a
 kernel: the states behind their controls are computed here and packed into the page.
+
+Long, as it is a program of its own: cells, pages, and the check of what was written.
 """
 
 import argparse

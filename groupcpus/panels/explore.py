@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The explorer: a machine under two revisions, in the live view and as the text of a mail."""
+"""The explorer: a machine under two revisions, in the live view and as the text of a mail.
+
+One class, and so longer than most modules: its controls all change the same few things.
+"""
 
 import base64
 import html
@@ -19,7 +22,16 @@ from groupcpus.machines.machine import Machine, machine_names
 from groupcpus.machines.mail_text import mail_text
 from groupcpus.machines.run import Run
 from groupcpus.panels import controls
-from groupcpus.panels.controls import NumberField, Panel, main_devices, most_queues, narrow
+from groupcpus.panels.choices import (
+    CUSTOM,
+    CUSTOM_CONTROLS,
+    PICTURES,
+    button,
+    control_value,
+    machine_controls,
+    read_topology,
+)
+from groupcpus.panels.controls import Panel, main_devices, most_queues
 from groupcpus.panels.documents import live_machine, live_run, why
 from groupcpus.panels.live import LiveView, whole_numbers
 from groupcpus.panels.states import (
@@ -27,24 +39,17 @@ from groupcpus.panels.states import (
     format_machine,
     format_state,
     is_state,
-    load_presets,
     parse_machine,
     parse_state,
 )
 from groupcpus.sources import load_machine
-from groupcpus.sources.synthetic import parse_synthetic
 
-__all__ = ["PICTURES", "Explorer", "explorer", "read_topology"]
+__all__ = ["Explorer", "explorer"]
 
-PICTURES = ("bars", "map", "matrix", "distribution", "sharing", "all")
-# What a machine that is typed or counted is called, and what belongs to it.
-CUSTOM = "custom"
-CUSTOM_CONTROLS = ("nodes", "cpus", "threads", "cluster")
 # What the state of a run consists of, besides the machine: the page makes keys of these.
 RUN_CONTROLS = (
     *("devices", "queues", "spread_start", "before", "after", "irqchip", "probe", "requests"),
 )
-_MAX_DOCUMENT = 200_000
 # States that are kept: the range of two sliders.
 _MAX_STATES = 300
 
@@ -76,7 +81,7 @@ class Explorer(Panel):
         self._promised = ""
         self._held = False
         self._exports = widgets.HTML()
-        inputs = _machine_controls() | controls.run_controls(machine)
+        inputs = machine_controls() | controls.run_controls(machine)
         self.controls = inputs
         self._custom = [inputs[name] for name in CUSTOM_CONTROLS]
         self._give(machine)
@@ -89,8 +94,8 @@ class Explorer(Panel):
             self._held = True
             self._apply(state)
         self._show_custom()
-        downloads = _button("Make downloads", "Offer what is shown as files", self.export)
-        reset = _button("Reset", "Set everything to what the machine has", self.reset)
+        downloads = button("Make downloads", "Offer what is shown as files", self.export)
+        reset = button("Reset", "Set everything to what the machine has", self.reset)
         last = widgets.HBox([downloads, self._exports, reset])
         columns = [["machine", "preset", "picture", "show"], *controls.COLUMNS]
         columns += [[*CUSTOM_CONTROLS], ["topology", "file"]]
@@ -251,34 +256,38 @@ class Explorer(Panel):
     def _changed(self, change: Any) -> None:
         """Let choices that set other controls do so first."""
         owner, value = change["owner"], change["new"]
+        name = next(name for name, control in self.controls.items() if control is owner)
         if self._held:
             # Only what other controls depend on; the caller shows the rest.
-            if owner is self.controls["machine"]:
+            if name == "machine":
                 self._take_machine()
             return
+        if name == "state" and (not value.strip() or value == self.state):
+            return
+        if name == "preset" and not value:
+            return
+        takers: dict[str, Callable[[Any], None]] = {
+            "machine": lambda _: self._take_machine(),
+            "preset": self._take_preset,
+            "topology": self._take_text,
+            "file": self._take_files,
+            "state": lambda text: self._apply(parse_state(text)),
+        }
         self._held = True
         try:
-            if owner is self.controls["machine"]:
-                self._take_machine()
-            elif owner is self.controls["preset"] and value:
-                self._apply(parse_state(value))
-                self._promised = self.state
-            elif owner is self.controls["topology"]:
-                self._take_text(value)
-            elif owner is self.controls["file"] and value:
-                self._take_files(value)
-            elif owner is self.controls["state"]:
-                if not value.strip() or value == self.state:
-                    return
-                self._apply(parse_state(value))
+            if name in takers:
+                takers[name](value)
         except Exception as error:
             ours = isinstance(error, GroupCpusError)
             self.fail(str(error) if ours else f"{type(error).__name__}: {error}")
             return
         finally:
             self._held = False
-        if owner is not self.controls["preset"] or value:
-            self.redraw()
+        self.redraw()
+
+    def _take_preset(self, state: str) -> None:
+        self._apply(parse_state(state))
+        self._promised = self.state
 
     def _give(self, machine: Machine) -> None:
         """Put a machine into the menu, beside those that ship."""
@@ -399,7 +408,7 @@ class Explorer(Panel):
             "devices": max(controls.MAX_DEVICES, main_devices(machine)[0]),
         }
         values = {
-            key: _control_value(self.controls[key], key, value, limits.get(key))
+            key: control_value(self.controls[key], key, value, limits.get(key))
             for key, value in state.items()
             if key not in ("machine", "topology", "document")
         }
@@ -436,96 +445,6 @@ def _png(runs: tuple[Run, Run], picture: str, show: str) -> bytes:
     from groupcpus.pictures import to_png
 
     return to_png(_figure(runs, picture, show))
-
-
-def read_topology(text: str) -> Topology:
-    """Read a machine typed or pasted: a synthetic line, or a topology document in JSON.
-
-    Raises
-    ------
-    GroupCpusError
-        If it is neither.
-
-    Examples
-    --------
-    >>> read_topology("node:2 core:2 pu:2")
-    <Topology: 8 CPUs, 2 nodes, 4 clusters, 4 cores>
-    >>> read_topology('{"nodes": {"0": "0-3"}, "possible": "0-3", "present": "0-3"}')
-    <Topology: 4 CPUs, 1 node, 4 clusters, 4 cores>
-    """
-    if not text.lstrip().startswith("{"):
-        return parse_synthetic(text)
-    if len(text) > _MAX_DOCUMENT:
-        raise FormatError("topology", f"{len(text)} characters, at most {_MAX_DOCUMENT} are read")
-    try:
-        return Topology.from_dict(json.loads(text))
-    except GroupCpusError:
-        raise
-    except (ValueError, RecursionError) as error:  # JSONDecodeError, and numbers without end
-        raise FormatError("topology", f"not a JSON document: {error}") from None
-
-
-def _control_value(control: Any, key: str, value: str, most: int | None) -> Any:
-    """Read the value that a state has for a control, and check that it takes it."""
-    if (options := getattr(control, "_options_values", None)) is not None:
-        if value not in options:
-            expected = ", ".join(options)
-            raise FormatError(f"state: {key}", f"{brief(value)}; expected one of {expected}")
-        return value
-    most = control.max if most is None else most
-    number = int(value) if value.isascii() and value.isdigit() and len(value) < 12 else -1
-    if not control.min <= number <= most:
-        raise FormatError(
-            f"state: {key}", f"{brief(value)}; expected a whole number, {control.min} to {most}"
-        )
-    return number
-
-
-def _button(label: str, tooltip: str, call: Callable[[], None]) -> widgets.Button:
-    button = widgets.Button(description=label, tooltip=tooltip)
-    button.on_click(lambda _: call())
-    return button
-
-
-def _machine_controls() -> dict[str, Any]:
-    """Return the inputs that choose what is shown and of which machine."""
-    presets = [("claims ...", "")] + [(preset.label, preset.state) for preset in load_presets()]
-
-    def choice(label: str, options: Any, tooltip: str) -> widgets.Dropdown:
-        return widgets.Dropdown(
-            description=label, options=options, layout=narrow(), tooltip=tooltip
-        )
-
-    return {
-        "machine": choice("machine", [CUSTOM], "one that ships, the given one, or a custom one"),
-        "preset": choice("preset", presets, "set everything to show what a claim is about"),
-        "picture": choice("picture", list(PICTURES), "what is drawn of both runs"),
-        "show": choice("show", ["IRQs", "submitters"], "what is counted on each CPU"),
-        "nodes": NumberField("nodes", (1, 64), 2, layout=narrow()),
-        "cpus": NumberField("CPUs/node", (1, 1024), 24, layout=narrow()),
-        "threads": NumberField("threads", (1, 8), 2, layout=narrow()),
-        "cluster": NumberField("in a cluster", (1, 1024), 2, layout=narrow()),
-        "topology": widgets.Textarea(
-            description="or as text",
-            placeholder="node:2 core:24 pu:2, a topology document (JSON), lscpu -p, a capture ...",
-            continuous_update=False,
-            rows=2,
-            layout=widgets.Layout(width="32em"),
-        ),
-        "file": widgets.FileUpload(
-            description="or from files",
-            multiple=True,
-            tooltip="what load_machine takes: a machine file, a capture, lscpu, hwloc's XML ...",
-        ),
-        "state": widgets.Textarea(
-            description="state",
-            placeholder="paste a line from a mail and press Tab to get back to what it shows",
-            continuous_update=False,
-            # Two lines hold all but the topology of a machine of one's own.
-            rows=2,
-            layout=widgets.Layout(width="auto"),
-        ),
-    }
 
 
 def explorer(machine_or_name: Machine | str | Path) -> Explorer:

@@ -155,7 +155,7 @@ def nested_layout(graph: nx.DiGraph, columns: int = COLUMNS, across: int | None 
             left, top, used = 0.0, lowest - 0.4, 0
         right, bottom = left + 4.7, top - 1.0
         if leaves:
-            right, bottom = _lay_node(graph, node, leaves, columns, (left, top), places, boxes)
+            right, bottom = _lay_node(graph, leaves, columns, (left, top), places, boxes)
         boxes[node] = [(left, bottom, right, top)]
         used += takes
         left = right + 0.5
@@ -166,7 +166,6 @@ def nested_layout(graph: nx.DiGraph, columns: int = COLUMNS, across: int | None 
 
 def _lay_node(
     graph: nx.DiGraph,
-    node: tuple[str, int],
     leaves: list[tuple[str, int]],
     columns: int,
     corner: tuple[float, float],
