@@ -22,7 +22,7 @@ from concurrent.futures import (
 from contextlib import contextmanager, nullcontext
 from itertools import accumulate, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.revisions import Revision, get_revision
@@ -47,20 +47,37 @@ MAX_DEVICES = 64
 _ROWS_PER_JOB = 2000
 
 
+class Tried(TypedDict, total=False):
+    """What a sweep tries, each a list; see `sweep`."""
+
+    devices: Iterable[int] | None
+    queues: Iterable[int] | None
+    revisions: Iterable[str | Revision]
+    irqchips: Iterable[str] | None
+    probes: Iterable[str]
+    requests: Iterable[str]
+    starts: Iterable[int]
+
+
+_DEFAULTS: Tried = {
+    "devices": None,
+    "queues": None,
+    "revisions": ("cluster", "rotate-v2", "rotate-next", "rotate-tiled"),
+    "irqchips": None,
+    "probes": ("admin-first",),
+    "requests": ("device-by-device",),
+    "starts": (0,),
+}
+
+
 def sweep(
     machines: Iterable[Machine | str],
     *,
-    devices: Iterable[int] | None = None,
-    queues: Iterable[int] | None = None,
-    revisions: Iterable[str | Revision] = ("cluster", "rotate-v2", "rotate-next", "rotate-tiled"),
-    irqchips: Iterable[str] | None = None,
-    probes: Iterable[str] = ("admin-first",),
-    requests: Iterable[str] = ("device-by-device",),
-    starts: Iterable[int] = (0,),
     executor: Executor | None = None,
     workers: int | None = None,
     path: str | Path | None = None,
     progress: bool = True,
+    **tried: Unpack[Tried],
 ) -> "pd.DataFrame":
     """Try every combination and return one row for each.
 
@@ -71,7 +88,8 @@ def sweep(
     devices, queues : iterable of int, optional
         How many devices, and I/O queues of each; each machine's own when left out.
     revisions, irqchips, probes, requests, starts : iterable, optional
-        As `simulate` takes them, one at a time; the irqchip is the machine's own when left out.
+        As `simulate` takes them, one at a time.  When left out: four revisions, the machine's own
+        irqchip, ``admin-first``, ``device-by-device``, and 0.
     executor : concurrent.futures.Executor, optional
         Where jobs run, such as ``distributed.Client().get_executor()``; left open.  Revisions of
         your own have to be something that it can send.
@@ -113,18 +131,20 @@ def sweep(
     """
     import pandas as pd
 
-    wanted = tuple(map(get_revision, revisions))
+    if unknown := sorted(set(tried) - set(_DEFAULTS)):
+        raise RequestError(f"{unknown[0]}: expected one of {', '.join(_DEFAULTS)}")
+    lists = {name: _listed(name, value) for name, value in (_DEFAULTS | tried).items()}
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int)):
+        raise RequestError(f"workers {brief(workers)}: expected a whole number")
+    wanted = tuple(map(get_revision, lists.pop("revisions") or ()))
+    counts = lists.pop("devices"), lists.pop("queues")
     jobs = _plan(
-        [read_machine(machine) if isinstance(machine, str) else machine for machine in machines],
-        None if devices is None else tuple(devices),
-        None if queues is None else tuple(queues),
-        Axes(
-            wanted,
-            None if irqchips is None else tuple(irqchips),
-            tuple(probes),
-            tuple(requests),
-            tuple(starts),
-        ),
+        [
+            read_machine(machine) if isinstance(machine, str) else machine
+            for machine in _listed("machines", machines) or ()
+        ],
+        *counts,
+        Axes(revisions=wanted, **lists),  # type: ignore[arg-type]
     )
     left = [one.name for one in wanted if not is_compiled(one)]
     if progress and left:
@@ -149,6 +169,14 @@ def sweep(
                 with _pool(executor, workers) as pool, _broken(folder, parts, jobs):
                     _collect(pool, jobs, missing, keep, advance)
     return pd.concat([frame_of([]), *(parts[at] for at in range(len(jobs)))], ignore_index=True)
+
+
+def _listed(name: str, values: Any) -> tuple[Any, ...] | None:
+    if values is None and name in ("devices", "queues", "irqchips"):
+        return None
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise RequestError(f"{name} {brief(values)}: expected a list")
+    return tuple(values)
 
 
 def _parts(jobs: Sequence[Job]) -> list[Part]:
@@ -192,6 +220,9 @@ def _plan(
         for wanted in ((None,) if queues is None else queues)
     ]
     # The fewest and the most devices stand for all.
+    for number in devices or ():
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise RequestError(f"devices: {brief(number)} is no whole number")
     extremes = (None,) if devices is None else {*sorted(devices)[:1], *sorted(devices)[-1:]}
     for (machine, _, wanted), count in product(cells, extremes):
         made = with_devices(machine, count, wanted)
@@ -204,6 +235,8 @@ def _plan(
 
 
 def _check_axes(machines: Sequence[Machine], axes: Axes) -> None:
+    for machine in machines:
+        _check_machine(machine, axes)
     for argument, named in (("machines", machines), ("revisions", axes.revisions)):
         for name, times in Counter(thing.name for thing in named).items():
             if times > 1:
@@ -215,11 +248,11 @@ def _check_axes(machines: Sequence[Machine], axes: Axes) -> None:
         if not isinstance(order, str):
             raise RequestError(f"requests: {brief(order)} is no name of an order")
         request_order(order, {})
-    for machine in machines:
-        _check_machine(machine, axes)
 
 
 def _check_machine(machine: Machine, axes: Axes) -> None:
+    if not isinstance(machine, Machine):
+        raise RequestError(f"machines: {brief(machine)} is no Machine")
     if any(device.kind == "mana" for device in machine.devices):
         raise RequestError(f"machine {machine.name}: interrupts of MANA don't come from groups")
     if not machine.topology.online:

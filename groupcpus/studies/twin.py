@@ -9,6 +9,9 @@ A machine is a *layout*: what all calls on it share.  Its CPUs come in two stage
 others; in each, by node, and in a node by cluster.  A *unit* is what is dealt in one go, a node or
 a cluster.  All arrays are of 32-bit integers, and -1 stands for "none".
 
+It is over 450 lines long because Numba keeps what it compiled by file: a function in another one
+could change and its caller not be compiled again.
+
 Sources: lib/group_cpus.c of Linux 6.12 (`numa`) and 7.0 (`cluster`, commit 89802ca36c96),
 lib/sort.c of 6.12 and 6.1, "[PATCH v2] lib/group_cpus: rotate extra groups to avoid IRQ stacking"
 and its thread.
