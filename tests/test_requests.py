@@ -14,6 +14,7 @@ from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.requests import ORDERS, request_order
 from tests.strategies import made
+from tests.test_bounds import probed
 
 
 def histogram(run):
@@ -134,3 +135,21 @@ def test_an_order_moves_interrupts_and_nothing_else(drawn, irqchip, queues, seed
 def test_orders_that_are_none(requests, said):
     with pytest.raises(RequestError, match=said):
         simulate("D16plds_v6", revision="cluster", requests=requests)
+
+
+@pytest.mark.parametrize("irqchip", sorted(IRQCHIPS))
+@pytest.mark.parametrize("name", ["L48s_v2", "D16plds_v6", "mana_8cpu"])
+def test_many_orders_are_the_same_as_one_run_each(name, irqchip):
+    run = simulate(name, revision="rotate-v2", irqchip=irqchip)
+    each = [run.requested(f"random-{seed}") for seed in range(9)]
+    parallel = run.in_parallel(9)
+    assert parallel.irqs == tuple(sorted(max(one.counts.values()) for one in each))
+    assert parallel.submitters == tuple(sorted(max(one.submitters.values()) for one in each))
+
+
+@given(probed(), st.integers(1, 4))
+def test_so_they_are_on_any_machine(run, orders):
+    each = [run.requested(f"random-{seed}") for seed in range(orders)]
+    parallel = run.in_parallel(orders)
+    assert parallel.irqs == tuple(sorted(max(one.counts.values()) for one in each))
+    assert parallel.submitters == tuple(sorted(max(one.submitters.values()) for one in each))

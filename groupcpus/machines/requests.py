@@ -16,8 +16,8 @@ from itertools import chain, zip_longest
 from statistics import median_low
 from typing import NamedTuple
 
-from groupcpus.engine.cpuset import CpuSet
-from groupcpus.engine.irqchips import Irqchip, Vector
+from groupcpus.engine.cpuset import CpuSet, cpus_of
+from groupcpus.engine.irqchips import Irqchip, Vector, VectorMatrix
 from groupcpus.errors import RequestError, brief
 
 __all__ = [
@@ -191,18 +191,55 @@ def place_at_random(
     """Yield what `place` returns for each of the random orders from seed 0 on.
 
     An irqchip whose choice of managed interrupts does not depend on who has allocated what is asked
-    to allocate once only; interrupts that are not managed may then go elsewhere than `place` says.
+    to allocate once only; interrupts that are not managed may then go elsewhere than `place` says,
+    or nowhere.
     """
     counts = tuple(len(allocation.vectors) for allocation in allocations)
+    merges = (_random_merge(seed, counts) for seed in range(orders))
+    if isinstance(chip, VectorMatrix):
+        yield from _on_matrix(chip, allocations, merges)
+        return
     allocated = []
     if not chip.charges_when_allocated:
         allocated = [list(_allocated(chip, allocation)) for allocation in allocations]
-    for seed in range(orders):
+    for merge in merges:
         fork = chip.fork()
         vectors = [iter(own) for own in allocated] or [
             _allocated(fork, allocation) for allocation in allocations
         ]
-        yield _request(fork, vectors, _random_merge(seed, counts))
+        yield _request(fork, vectors, merge)
+
+
+def _on_matrix(
+    chip: VectorMatrix, allocations: Sequence[Allocation], merges: Iterable[Sequence[int]]
+) -> Iterator[list[list[int | None]]]:
+    """Place managed interrupts by `VectorMatrix`'s rule, with the candidates listed once.
+
+    The orders stand beside every summary: 31 of them for 378 vectors take a third of the time that
+    they take request by request, which halves what a mail text takes.  The tests hold both equal.
+    """
+    candidates = [
+        [
+            # The last one on a tie: min() takes the first of equals.
+            tuple(reversed(cpus_of(chip.candidates(one.mask.mask, True)))) if one.managed else ()
+            for one in allocation.vectors
+        ]
+        for allocation in allocations
+    ]
+    for merge in merges:
+        handled = chip.managed_allocated[:]
+        fewest = handled.__getitem__
+        todo = [iter(own) for own in candidates]
+        placed: list[list[int | None]] = [[] for _ in candidates]
+        for at in merge:
+            among = next(todo[at])
+            if not among:
+                placed[at].append(None)
+                continue
+            cpu = among[0] if len(among) == 1 else min(among, key=fewest)
+            handled[cpu] += 1
+            placed[at].append(cpu)
+        yield placed
 
 
 def _allocated(chip: Irqchip, allocation: Allocation) -> Iterator[Vector]:

@@ -2,14 +2,14 @@
 """A run: what came of a probe, every interrupt on its effective CPU."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import Grouping
-from groupcpus.engine.irqchips import make_irqchip
+from groupcpus.engine.irqchips import Irqchip, make_irqchip
 from groupcpus.engine.revisions import Revision
 from groupcpus.machines.bounds import (
     best_maximum,
@@ -238,11 +238,15 @@ class Run:
         """
         fresh = make_irqchip(self.irqchip, self.machine.topology)
         queues = [
-            [(at, len(one.mask)) for at, one in enumerate(own.vectors) if one.managed]
+            [
+                (at, len(one.mask) if one.managed else 0)
+                for at, one in enumerate(own.vectors)
+                if one.kind not in PRE_KINDS.values()
+            ]
             for own in self.allocations
         ]
         irqs, submitters = [], []
-        for placed in place_at_random(fresh, self.allocations, orders):
+        for placed in self._placed_at_random(fresh, orders):
             handled = [(own[at], n) for own, q in zip(placed, queues, strict=True) for at, n in q]
             load: dict[int | None, int] = dict.fromkeys(dict(handled), 0)
             for cpu, count in handled:
@@ -252,6 +256,15 @@ class Run:
             load.pop(None, None)
             submitters.append(max(load.values(), default=0))
         return Parallel(tuple(sorted(irqs)), tuple(sorted(submitters)))
+
+    def _placed_at_random(self, chip: Irqchip, orders: int) -> Iterator[list[list[int | None]]]:
+        if all(irq.managed for irq in self.interrupts):
+            yield from place_at_random(chip, self.allocations, orders)
+            return
+        vectors = {one.device: len(one.vectors) for one in self.allocations}
+        for seed in range(orders):
+            order = request_order(f"random-{seed}", vectors)
+            yield place(chip.fork(), self.allocations, order)
 
     @cached_property
     def parallel(self) -> Parallel:
