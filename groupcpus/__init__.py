@@ -15,9 +15,10 @@ from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import simulate
 from groupcpus.machines.run import Run
 from groupcpus.sources import load_machine
-from groupcpus.studies.rotation import ROTATE_TILED
+from groupcpus.studies.rotation import ROTATE_KEPT, ROTATE_TILED
 
 REVISIONS[ROTATE_TILED.name] = ROTATE_TILED
+REVISIONS[ROTATE_KEPT.name] = ROTATE_KEPT
 
 __all__ = [
     "IRQCHIPS",

@@ -26,5 +26,5 @@ def test_every_revision_is_there_whatever_is_imported_first(module):
     code = f"import {module}; from groupcpus.engine.revisions import REVISIONS; print(*REVISIONS)"
     assert run(code) == (
         "numa numa-single-pop cluster rotate-v1 rotate-v2 rotate-v2-fixed rotate-v2-skip1 "
-        "rotate-next rotate-tiled"
+        "rotate-next rotate-tiled rotate-kept"
     )

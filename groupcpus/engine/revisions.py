@@ -67,6 +67,8 @@ class Revision:
     counts : callable
         ``f(numgrps) -> int``: how far a call advances the counter, whose value before it is the
         call's offset.  With 0 the counter stands still and the offset is 0.
+    per_device : bool
+        Whether a device takes an offset once, for all its calls, and keeps it when it is reset.
 
     Notes
     -----
@@ -94,6 +96,7 @@ class Revision:
     levels: tuple[str, ...] = ("cluster",)
     deal: Callable[[int, int, int], Deal] = deal_evenly
     counts: Callable[[int], int] = never
+    per_device: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):

@@ -260,7 +260,12 @@ class InUse:
         offset = None if self.kept is None else self.kept.get((device.name, kind))
         if offset is None:
             offset = self.revision.offset(numgrps, self.counter)
-            self.counter = (self.counter + self.revision.advance(numgrps)) & _UINT_MAX
+            steps = self.revision.advance(numgrps)
+            self.counter = (self.counter + steps) & _UINT_MAX
+            if self.kept is not None and self.revision.per_device and steps:
+                # All calls of a device that had none take it from now on.
+                kinds = ("default", "read", "poll")
+                self.kept = self.kept | {(device.name, one): offset for one in kinds}
         self.calls.append(GroupCall(device.name, kind, numgrps, offset))
         grouping = group_cpus_evenly(
             topology, numgrps, revision=self.revision, spread_offset=offset

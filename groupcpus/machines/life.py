@@ -93,7 +93,8 @@ class Life:
         run : Run
             How the machine booted.
         keep_offsets : bool
-            Whether each device keeps the offset that its calls took at first.
+            Whether each device keeps the offset that its calls took at first; it does anyway if
+            the revision says so (`Revision.per_device`).
 
         Raises
         ------
@@ -171,7 +172,7 @@ class Life:
             {d.name: maps.get(d.name, []) if has_map(d) else [] for d in run.machine.devices},
             run.spread_end,
         )
-        if keep_offsets:
+        if keep_offsets or run.revision.per_device:
             begun._state.kept = {(call.device, call.kind): call.spread_offset for call in run.calls}
         self._begin(begun._state)
 

@@ -162,6 +162,8 @@ class Callers:
         self.revision = revision
         self.counter = counter
         self.calls: list[Call] = []
+        # The counter as it stood when a device first took an offset, if it keeps that.
+        self.kept: dict[str, int] = {}
         self.groupings = {} if groupings is None else groupings
         self.possible = len(machine.topology.possible)
         # The calls behind the interrupts of each device, in the order of the devices' last ones.
@@ -178,13 +180,17 @@ class Callers:
             )
 
     def _group(self, device: str, kind: str, numgrps: int) -> Call:
-        offset = self.revision.offset(numgrps, self.counter)
+        counter, steps = self.counter, self.revision.advance(numgrps)
+        if self.revision.per_device and steps:
+            if device in self.kept:
+                steps = 0
+            counter = self.kept.setdefault(device, counter)
+        offset = self.revision.offset(numgrps, counter)
         # The devices of a machine mostly make the same calls.
         if (numgrps, offset) not in self.groupings:
             self.groupings[numgrps, offset] = group_cpus_evenly(
                 self.machine.topology, numgrps, revision=self.revision, spread_offset=offset
             )
-        steps = self.revision.advance(numgrps)
         self.counter = (self.counter + steps) & _UINT_MAX
         call = Call(device, kind, numgrps, bool(steps), offset, self.groupings[numgrps, offset])
         self.calls.append(call)

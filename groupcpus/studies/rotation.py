@@ -1,20 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``rotate-tiled``, this project's own rotation; it is in no kernel.
+"""``rotate-tiled`` and ``rotate-kept``, this project's own rotations; they are in no kernel.
 
-It counts groups instead of calls: each call's groups begin where the last one's ended, node by
-node and cluster by cluster.  Notebook 12 compares it with the other revisions.
+``rotate-tiled`` counts groups instead of calls: each call's groups begin where the last one's
+ended, node by node and cluster by cluster.  ``rotate-kept`` counts devices, each of which keeps its
+number, and cuts no more cores in two than `cluster`.  Notebook 12 compares them with the other
+revisions.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from groupcpus.engine.revisions import Revision
-from groupcpus.engine.rotations import Deal
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import decisions
+from groupcpus.engine.revisions import REVISIONS, Revision
+from groupcpus.engine.rotations import Deal, deal_evenly, unless_one
+from groupcpus.engine.steps import Step
 from groupcpus.engine.topology import Topology
 
-__all__ = ["ROTATE_TILED", "TiledRevision", "Turn", "continue_shares", "deal_tiles"]
+__all__ = [
+    "ROTATE_KEPT",
+    "ROTATE_TILED",
+    "KeptRevision",
+    "TiledRevision",
+    "Turn",
+    "continue_shares",
+    "deal_from_unit",
+    "deal_tiles",
+    "split_parts",
+]
 
 
 def continue_shares(
@@ -57,8 +73,9 @@ def continue_shares(
         before = total - calls * (numgrps - here)
         share, left = divmod(here, count)
         for i, at in enumerate(places):
-            spread[at] = share + ((i - before) % count < left)
-            totals[at] = (before - i + count - 1) // count
+            # Written so that unsigned numbers would do.
+            spread[at] = share + ((i + count - before % count) % count < left)
+            totals[at] = (before + count - 1 - i) // count
     return spread, totals
 
 
@@ -225,4 +242,174 @@ ROTATE_TILED = TiledRevision(
     "an idea of this project, in no kernel",
     "counts groups instead of calls, and each call's begin where the last one's ended",
     counts=by_groups,
+)
+
+
+# The kept number of a device is reduced to so many, that its product with the number of groups
+# (at most 65536) still fits into 32 bits.
+_DEVICES = 1 << 16
+
+
+class Units(NamedTuple):
+    """Some CPUs that may be taken from the start of any unit of them, and all cores stay alike."""
+
+    ncpus: int
+    units: int
+    """How many units: cores, or clusters that groups are larger than; 1: nothing may move."""
+    stride: int
+    """From the first CPU of a unit to that of the next, in the order in which CPUs are taken."""
+
+
+def deal_from_unit(units: Units, ngroups: int, total: int) -> Deal:
+    """Divide CPUs as `cluster` does, but start behind the groups with one CPU more of those before.
+
+    Parameters
+    ----------
+    units : Units
+        The CPUs.
+    ngroups : int
+        How many groups to deal them to.
+    total : int
+        How many groups these CPUs were given before.
+
+    Notes
+    -----
+    It starts with a whole unit, rounded down.  In C no number is greater than 2^32: before they
+    are multiplied, both factors are reduced modulo the CPUs, of which there are at most 8192.
+
+    Examples
+    --------
+    >>> cores = Units(ncpus=10, units=5, stride=2)
+    >>> [deal_from_unit(cores, 7, total).first for total in (0, 7, 14)]
+    [0, 6, 2]
+    """
+    ncpus, count, stride = units
+    deal = deal_evenly(ncpus, ngroups, 0)
+    share = ncpus // ngroups
+    if ncpus % ngroups == 0:
+        return deal
+    # As in deal_tiles: the larger groups of all calls lie end to end.
+    back = total % ncpus * (share * (share + 1) % ncpus) % ncpus
+    return Deal(deal.sizes, (ncpus - back) % ncpus // (ncpus // count) * stride)
+
+
+@dataclass(frozen=True)
+class KeptRevision(TiledRevision):
+    """A revision whose counter counts devices.
+
+    A call whose groups divide the CPUs evenly gets the answer of `cluster`.  So does every call on
+    a machine that is not the same from each core on: cores of several sizes, CPUs in no regular
+    order, or equally large nodes with different clusters.
+    """
+
+    def replaced(self, topology: Topology, numgrps: int, counter: int) -> Iterator[Step] | None:
+        """Let `cluster` answer where nothing is to be rotated."""
+        if len(topology.present) % min(numgrps, len(topology.present)) and is_regular(topology):
+            return None
+        return decisions(topology, numgrps, REVISIONS["cluster"], 0)
+
+    def turn(self, numgrps: int, offset: int) -> Turn:
+        """Return what as many devices with calls of this size were given before."""
+        devices = offset % _DEVICES
+        return Turn(devices * numgrps, devices)
+
+    def order(
+        self, topology: Topology, cpus: Sequence[int], ngroups: int
+    ) -> tuple[Sequence[int], Mapping[int, Sequence[int]], Hashable]:
+        """Return the order of `cluster`, and where in it one may start."""
+        return cpus, topology.core_cpus, units_of(topology, tuple(cpus))
+
+    def divide(self, shape: Any, ngroups: int, turn: Turn) -> Deal:
+        """Return what `deal_from_unit` does."""
+        return deal_from_unit(shape, ngroups, turn.total)
+
+
+@lru_cache(maxsize=4096)
+def units_of(topology: Topology, cpus: tuple[int, ...]) -> Units:
+    """Find the units of some CPUs of a regular machine: cores, or clusters if there are several.
+
+    Examples
+    --------
+    >>> units_of(Topology.uniform(nodes=1, cpus_per_node=8, threads=2, cluster=4), tuple(range(8)))
+    Units(ncpus=8, units=2, stride=4)
+    """
+    still = Units(len(cpus), 1, len(cpus))
+    step = core_step(topology, cpus)
+    firsts = cpus[:: step or 1][: len({topology.core_ids[cpu] for cpu in cpus})]
+    clusters = topology.clusters_in(cpus) or ()
+    size = len(cpus) // len(firsts)
+    if not step:
+        return still
+    if len(clusters) < 2 or max(map(len, clusters)) <= size:
+        return Units(len(cpus), len(firsts), step)
+    # Groups may be larger than clusters: start with a whole one.
+    runs = [len(list(run)) for _, run in groupby(firsts, topology.cluster_ids.__getitem__)]
+    if len(runs) != len(clusters) or len(set(runs)) > 1:
+        return still
+    return Units(len(cpus), len(runs), step * runs[0])
+
+
+def core_step(topology: Topology, cpus: Sequence[int]) -> int:
+    """Return how far the first CPUs of equal cores are apart in an order; 0: it is not regular.
+
+    They are neighbours where all first threads come first, as on many servers.
+    """
+    cores = [topology.core_ids[cpu] for cpu in cpus]
+    unlike = list(dict.fromkeys(cores))
+    threads = len(cores) // len(unlike)
+    if cores == [core for core in unlike for _ in range(threads)]:
+        return threads
+    return int(threads == 2 and cores == unlike * 2)
+
+
+@lru_cache(maxsize=256)
+def is_regular(topology: Topology) -> bool:
+    """Tell whether a machine is the same from each core on, but for the sizes of its nodes."""
+    steps: set[int | None] = set()
+    threads: set[float] = set()
+    shapes: dict[int, list[int]] = {}
+    for stage in (topology.present, topology.possible - topology.present):
+        for node in topology.nodes.values():
+            cpus = tuple(node & stage)
+            if not cpus:
+                continue
+            clusters = topology.clusters_in(cpus) or ()
+            sizes = sorted(map(len, clusters))
+            if shapes.setdefault(len(cpus), sizes) != sizes:
+                return False
+            for part in (cpus, *clusters):
+                cores = len({topology.core_ids[cpu] for cpu in part})
+                threads.add(len(part) / cores)
+                # A single core is in any order.
+                steps.add(core_step(topology, part) if cores > 1 else None)
+    return len(threads) == 1 and len(steps - {None}) <= 1 and 0 not in steps
+
+
+def split_parts(masks: Iterable[CpuSet], parts: Iterable[CpuSet]) -> int:
+    """Count the parts, such as cores or last-level caches, that are cut between queues.
+
+    Parameters
+    ----------
+    masks : iterable of CpuSet
+        The masks of a device's queues.
+    parts : iterable of CpuSet
+        Such as ``topology.siblings`` or ``topology.llcs``; CPUs in none of them count for nothing.
+
+    Examples
+    --------
+    Two cores, and a queue that takes one and a half of them: one core is cut.
+
+    >>> split_parts([CpuSet("0-2"), CpuSet("3")], [CpuSet("0-1"), CpuSet("2-3")])
+    1
+    """
+    given = [mask.mask for mask in masks]
+    return sum(sum(bool(mask & part.mask) for mask in given) > 1 for part in parts)
+
+
+ROTATE_KEPT = KeptRevision(
+    "rotate-kept",
+    "a second idea of this project, in no kernel",
+    "counts devices, each keeps its number; cuts no more cores than cluster",
+    counts=unless_one,
+    per_device=True,
 )

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What rotate-kept promises: no more split cores than `cluster`, a kept number, 32 bits."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.group_cpus import group_cpus_evenly
+from groupcpus.engine.revisions import REVISIONS
+from groupcpus.engine.topology import Topology
+from groupcpus.machines.life import Life
+from groupcpus.machines.probe import simulate
+from groupcpus.studies.invariants import check_revision, unusual_machines
+from groupcpus.studies.rotation import Units, continue_shares, deal_from_unit, split_parts
+from tests.strategies import WRAP, made, numgrps_for, offsets
+
+KEPT = REVISIONS["rotate-kept"]
+
+
+def masks_of(topology, numgrps, offset, revision=KEPT):
+    grouping = group_cpus_evenly(topology, numgrps, revision=revision, spread_offset=offset)
+    return [mask for mask in grouping.masks if mask]
+
+
+def strided(nodes, cores):
+    """Machines whose second threads are numbered after all first ones."""
+    every = nodes * cores
+    return Topology.from_dict(
+        {
+            "possible": f"0-{2 * every - 1}",
+            "present": f"0-{2 * every - 1}",
+            "nodes": {
+                str(node): f"{node * cores}-{node * cores + cores - 1},"
+                f"{every + node * cores}-{every + node * cores + cores - 1}"
+                for node in range(nodes)
+            },
+            "siblings": [f"{core},{core + every}" for core in range(every)],
+            "clusters": [f"{core},{core + every}" for core in range(every)],
+        }
+    )
+
+
+def borders(topology):
+    clusters = topology.clusters_in(topology.possible) or ()
+    return (
+        [cpus for cpus in topology.nodes.values() if cpus],
+        list(map(CpuSet, clusters)),
+        list(topology.siblings),
+    )
+
+
+def crossing(masks, parts):
+    """How many masks have CPUs of several parts."""
+    return sum(sum(bool(mask & part) for part in parts) > 1 for mask in masks)
+
+
+def check_no_worse(topology, numgrps, offset):
+    masks, before = masks_of(topology, numgrps, offset), masks_of(topology, numgrps, 0, "cluster")
+    assert sum(map(len, masks)) == len(topology.possible)
+    assert CpuSet(cpu for mask in masks for cpu in mask) == topology.possible
+    assert sorted(map(len, masks)) == sorted(map(len, before))
+    nodes, clusters, cores = borders(topology)
+    for parts in (nodes, clusters, cores):
+        assert crossing(masks, parts) <= crossing(before, parts), (topology, numgrps, offset)
+    assert split_parts(masks, cores) <= split_parts(before, cores), (topology, numgrps, offset)
+
+
+@given(made(absent=False), st.data())
+def test_a_call_is_no_worse_than_that_of_cluster_on_any_machine(machine, data):
+    numgrps = data.draw(numgrps_for(machine))
+    check_no_worse(machine.topology, numgrps, data.draw(offsets))
+
+
+@given(made(), st.data())
+def test_a_call_is_valid_where_cpus_are_absent(machine, data):
+    numgrps, offset = data.draw(numgrps_for(machine)), data.draw(offsets)
+    masks = masks_of(machine.topology, numgrps, offset)
+    assert sum(map(len, masks)) == len(machine.topology.possible)
+    assert CpuSet(cpu for mask in masks for cpu in mask) == machine.topology.possible
+
+
+REGULAR = [
+    Topology.uniform(nodes, cpus, threads, cluster)
+    for nodes, cpus, (threads, cluster) in product(
+        (1, 3), (8, 12, 16), ((1, 0), (1, 4), (2, 2), (2, 4), (2, 0), (4, 8), (4, None))
+    )
+    if cpus % max(threads, cluster or 1) == 0
+] + [strided(nodes, cores) for nodes, cores in product((1, 2), (4, 5, 6))]
+
+
+@pytest.mark.parametrize("topology", REGULAR, ids=str)
+def test_regular_machines_are_no_worse(topology):
+    for numgrps in range(1, len(topology.possible) + 1):
+        plain = masks_of(topology, numgrps, 0, "cluster")
+        for offset in (0, 1, 2, 3, 7, WRAP - 2, WRAP - 1):
+            check_no_worse(topology, numgrps, offset)
+            if len(topology.possible) % numgrps == 0:
+                assert masks_of(topology, numgrps, offset) == plain
+
+
+def test_it_rotates_by_whole_cores_what_does_not_divide_evenly():
+    for topology in (Topology.uniform(2, 48, 2, 2), strided(2, 24)):
+        first, second = (masks_of(topology, 62, offset) for offset in (0, 1))
+        assert first != second
+        assert masks_of(topology, 48, 1) == masks_of(topology, 48, 0, "cluster")
+
+
+def test_invariants_hold():
+    machines = unusual_machines() | {"strided": strided(2, 5)}
+    frame = check_revision("rotate-kept", machines)
+    assert set(frame["first counter-example"]) == {"holds"}
+
+
+class U32(int):
+    """An unsigned number of 32 bits; no result may leave them."""
+
+    def __neg__(self):
+        raise AssertionError("an unsigned number has no negative")
+
+
+def checked(name):
+    def operate(self, other):
+        if not isinstance(other, int):
+            return NotImplemented
+        result = getattr(int(self), name)(int(other))
+        assert 0 <= result < WRAP, f"{int(self)}.{name}({int(other)})"
+        return U32(result)
+
+    return operate
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    for _side in ("", "r"):
+        setattr(U32, f"__{_side}{_name}__", checked(f"__{_side}{_name}__"))
+
+
+@given(st.integers(1, 1024), st.integers(1, 8), st.integers(1, 2048), offsets)
+def test_nothing_leaves_32_bits(cores, threads, numgrps, offset):
+    ncpus = cores * threads
+    turn = KEPT.turn(U32(numgrps), U32(offset))
+    assert turn.total == offset % 65536 * numgrps
+    ngroups = min(numgrps, ncpus)
+    units = Units(U32(ncpus), U32(cores), U32(threads))
+    first = deal_from_unit(units, U32(ngroups), turn.total).first
+    share = ncpus // ngroups
+    expected = -int(turn.total) * share * (share + 1) % ncpus // threads * threads
+    assert first == (expected if ncpus % ngroups else 0)
+
+
+@given(st.integers(1, 64), st.integers(1, 2048), offsets)
+def test_shares_of_equal_nodes_leave_no_32_bits_and_add_up(count, numgrps, offset):
+    numgrps = max(numgrps, count)
+    turn = KEPT.turn(U32(numgrps), U32(offset))
+    plain = [U32(numgrps // count)] * (count - 1)
+    plain.append(U32(numgrps - sum(plain)))
+    spread, totals = continue_shares([U32(8)] * count, plain, *turn)
+    assert sum(map(int, spread)) == numgrps
+    assert sum(map(int, totals)) == turn.total
+
+
+def test_calls_of_others_move_a_device_by_one_whatever_their_size():
+    for between, expected in (([], 1), ([1], 1), ([2], 2), ([37], 2)):
+        counter = sum(map(KEPT.advance, [7, *between]))
+        assert KEPT.offset(7, counter) == expected
+        assert KEPT.turn(7, expected).total == 7 * expected
+
+
+def life_masks(life):
+    return {(one.device, one.queue): one.mask for one in life.interrupts if one.vector.managed}
+
+
+def test_devices_take_an_offset_once_and_keep_it_over_resets():
+    run = simulate("L96as_v4", revision="rotate-kept", irqchip="x86", spread_start=9)
+    taken: dict[str, set[int]] = {}
+    for call in run.calls:
+        if call.numgrps > 1:
+            taken.setdefault(call.device, set()).add(call.spread_offset)
+    assert [*taken.values()] == [{9 + at} for at in range(len(taken))]
+    assert run.spread_end == 9 + len(taken)
+    life = Life.after(run)
+    before = life_masks(life)
+    life.then("reset nvme1; unbind nvme0; bind nvme0; suspend; resume")
+    assert life_masks(life) == before
+    assert life.now.counter == run.spread_end
+
+
+def test_split_cores_see_what_crossing_does_not():
+    """Two queues that share a core cross no border each if cores have four threads."""
+    masks = [CpuSet("0-1"), CpuSet("2-3"), CpuSet("4-7")]
+    cores = [CpuSet("0-3"), CpuSet("4-7")]
+    assert crossing(masks, cores) == 0
+    assert split_parts(masks, cores) == 1
