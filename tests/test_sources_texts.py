@@ -2,6 +2,7 @@
 """Texts that tell a machine: lscpu, hwloc, numactl, alone and together."""
 
 import json
+import sys
 
 import pytest
 
@@ -241,3 +242,9 @@ def test_texts_in_other_encodings(tmp_path):
     assert str(load_topology(tmp_path / "text.gz").topology.nodes[0]) == "0-5"
     (tmp_path / "dos.txt").write_bytes(shapes.lscpu_p(shape).replace("\n", "\r\n").encode())
     assert load_topology(tmp_path / "dos.txt").topology.possible == CpuSet("0-5")
+
+
+def test_xml_without_its_reader(monkeypatch):
+    monkeypatch.setitem(sys.modules, "defusedxml", None)
+    with pytest.raises(FormatError, match="install it"):
+        load_topology(shapes.hwloc(SHAPES["6cpu-no-nodes"]))

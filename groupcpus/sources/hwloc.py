@@ -61,9 +61,11 @@ def read_hwloc(text: str, where: str) -> Facts:
 
 def _parsed(text: str, where: str) -> Any:
     # Not at the top: the lab in the browser has no such package, and needs it for this alone.
-    from defusedxml import DefusedXmlException
-    from defusedxml.ElementTree import ParseError, fromstring
-
+    try:
+        from defusedxml import DefusedXmlException
+        from defusedxml.ElementTree import ParseError, fromstring
+    except ImportError:
+        raise FormatError(where, "XML is read by the package defusedxml: install it") from None
     if len(text) > limits.DOCUMENT:
         raise FormatError(
             where, f"{len(text)} characters of XML: at most {limits.DOCUMENT} are read"
