@@ -24,7 +24,7 @@ endif
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks site dashboard lite test-lite lint bench fuzz lock clean
+.PHONY: help lab test notebooks site dashboard lite test-lite lint test-kernel bench fuzz lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 18
@@ -55,6 +55,10 @@ lint: $(STAMP)  ## check formatting, style, types and who imports whom
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+test-kernel: $(STAMP)  ## hold a kernel's own C against the vectors: TREE=linux [PATCH=mail] [REVISION=…]
+	$(BIN)/python tools/kernel_vectors.py $(if $(TREE),--tree $(TREE)) $(if $(PATCH),--patch $(PATCH)) \
+		$(if $(REVISION),--revision $(REVISION))
 
 bench: $(STAMP)  ## measure a command, a sweep and the compiled batch
 	$(BIN)/python -m pytest benchmarks

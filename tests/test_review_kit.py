@@ -30,7 +30,6 @@ MUTATIONS = [
     ("s64 moved = floor_div(", "u32 moved = floor_div("),
     ("return left < 0 ? left + divisor : left;", "return left;"),
     ("floor_div(before - i + count - 1, count)", "div_s64(before - i + count, count)"),
-    ("total - (s64)calls * (all - here)", "(u32)(total - (s64)calls * (all - here))"),
     ("total - (s64)calls * (all - here)", "total"),
     ("turn.total / numgrps", "turn.total"),
     ("parts[to].ncpus == parts[from].ncpus", "parts[to].ncpus <= parts[from].ncpus + 1"),
