@@ -144,18 +144,23 @@ def add_interrupts(
     topology: Topology, interrupts: Iterable[tuple[CpuSet, int | None]], counts: Counts, row: int
 ) -> None:
     """Add interrupts of managed queues, with the CPUs that handle them, to a row of counts."""
+    cpus: list[int] = []
+    sizes: list[int] = []
+    across_nodes = across_clusters = 0
     for mask, effective in interrupts:
         if mask:
-            last = max(mask)
+            last = mask.mask.bit_length() - 1
             cluster = topology.cluster_of(last)
-            counts.crossing[row] += (
-                not mask <= topology.nodes[topology.node_of(last)],
-                bool(cluster) and not mask <= cluster,
-            )
+            across_nodes += not mask <= topology.nodes[topology.node_of(last)]
+            across_clusters += bool(cluster) and not mask <= cluster
         if effective is not None:
-            counts.loads[row, effective] += 1
-            counts.submitters[row, effective] += len(mask)
-            counts.hot[row, effective] |= len(mask) == 1
+            cpus.append(effective)
+            sizes.append(len(mask))
+    counts.crossing[row] += across_nodes, across_clusters
+    handlers = np.array(cpus, int)
+    np.add.at(counts.loads[row], handlers, 1)
+    np.add.at(counts.submitters[row], handlers, sizes)
+    counts.hot[row, [cpu for cpu, size in zip(cpus, sizes, strict=True) if size == 1]] = 1
 
 
 def figures(run: Run) -> Row:
