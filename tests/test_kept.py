@@ -3,6 +3,7 @@
 
 from itertools import product
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
 from groupcpus.machines.life import Life
+from groupcpus.machines.machine import data_dir
 from groupcpus.machines.probe import simulate
 from groupcpus.studies.invariants import check_revision, unusual_machines
 from groupcpus.studies.rotation import Units, continue_shares, deal_from_unit, split_parts
@@ -193,3 +195,11 @@ def test_split_cores_see_what_crossing_does_not():
     cores = [CpuSet("0-3"), CpuSet("4-7")]
     assert crossing(masks, cores) == 0
     assert split_parts(masks, cores) == 1
+
+
+def test_the_stored_comparison_says_so_too():
+    stored = pd.read_csv(data_dir() / "kept.csv").pivot_table(
+        index="group", columns="revision", values="split cores"
+    )
+    assert (stored["rotate-kept"] <= stored["cluster"]).all()
+    assert (stored["rotate-tiled"] > stored["cluster"]).any()
