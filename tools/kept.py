@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Compare the project's two rotations with the others and write data/kept.csv.
 
-    python tools/kept.py [--machines 30]
+    python tools/kept.py [--machines 20]
 
 On some held-out machines of each family and on shapes of real machines, all with the x86 irqchip: a
 row is a group of machines, an order of requests and a revision.  `by irqs` and `by submitters` are
@@ -133,7 +133,7 @@ def compare(group: str, machines: list[Machine]) -> pd.DataFrame:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--machines", type=int, default=30, help="of each family")
+    parser.add_argument("--machines", type=int, default=20, help="of each family")
     count = parser.parse_args().machines
     tables = [compare(name, machines_of(name, topology)) for name, topology in shapes().items()]
     tables += [compare(family, draw_machines(family, count)) for family in FAMILIES]
