@@ -2,6 +2,7 @@
 """The compiled batch: many machines and calls at once, and what it refuses."""
 
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -113,3 +114,26 @@ def test_without_numba_it_says_what_to_install(monkeypatch):
     batch._twin.cache_clear()
     with pytest.raises(RequestError, match=r"pip install 'groupcpus\[batch\]'"):
         group_many(Machines(ZEROS, ZEROS, ZEROS), 1)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_it_says_that_it_compiles_in_a_terminal_alone(terminal, monkeypatch, capsys):
+    """In a notebook it would be stored, by the one run in many that compiles."""
+
+    class AtOnce(threading.Thread):
+        def __init__(self, _seconds, function, args, kwargs):
+            super().__init__(target=function, args=args, kwargs=kwargs)
+
+        def start(self):
+            self.run()
+
+        def cancel(self):
+            pass
+
+    monkeypatch.setattr(batch, "_COMPILED_HERE", set())
+    monkeypatch.setattr(threading, "Timer", AtOnce)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    batch.get_ready()
+    said = capsys.readouterr().err
+    assert ("compiling" in said) == terminal
+    assert said == "" or terminal

@@ -460,12 +460,16 @@ def get_ready() -> None:
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """Say that something is being compiled, if it takes long; from the cache it does not."""
+    """Say in a terminal that something is being compiled, if it takes long.
+
+    From the cache it does not; and in a notebook or a log it would stay for good, in one run and
+    not in the next.
+    """
     said = threading.Timer(
         2, print, ["groupcpus: compiling the batch, once; 15 to 30 seconds …"], {"file": sys.stderr}
     )
     said.daemon = True
-    if not _COMPILED_HERE:
+    if sys.stderr.isatty() and not _COMPILED_HERE:
         said.start()
     try:
         yield
