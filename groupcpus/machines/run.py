@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 from groupcpus.engine.cpuset import CpuSet
@@ -237,23 +238,20 @@ class Run:
         15 random orders of requests: max 5 IRQs, 8 submitters
         """
         fresh = make_irqchip(self.irqchip, self.machine.topology)
-        queues = [
-            [
-                (at, len(one.mask) if one.managed else 0)
-                for at, one in enumerate(own.vectors)
-                if one.kind not in PRE_KINDS.values()
-            ]
-            for own in self.allocations
-        ]
+        vectors = [one for own in self.allocations for one in own.vectors]
+        queues = [one.kind not in PRE_KINDS.values() for one in vectors]
+        sizes = [len(one.mask) * one.managed for one in compress(vectors, queues)]
         irqs, submitters = [], []
         for placed in self._placed_at_random(fresh, orders):
-            handled = [(own[at], n) for own, q in zip(placed, queues, strict=True) for at, n in q]
-            load: dict[int | None, int] = dict.fromkeys(dict(handled), 0)
-            for cpu, count in handled:
-                load[cpu] += count
-            counts = Counter(cpu for cpu, _ in handled if cpu is not None)
-            irqs.append(max(counts.values(), default=0))
+            cpus = list(compress(chain.from_iterable(placed), queues))
+            handled = Counter(cpus)
+            load = dict.fromkeys(handled, 0)
+            for cpu, size in zip(cpus, sizes, strict=True):
+                load[cpu] += size
+            # Those that are shut down.
+            del handled[None]
             load.pop(None, None)
+            irqs.append(max(handled.values(), default=0))
             submitters.append(max(load.values(), default=0))
         return Parallel(tuple(sorted(irqs)), tuple(sorted(submitters)))
 
