@@ -326,7 +326,7 @@ def _shares(parts: Sequence[tuple[int, ...]], numgrps: int) -> Iterator[_Part]:
 @lru_cache(maxsize=512)
 def _splits(topology: Topology, numgrps: int) -> list[_Split]:
     """Cut a machine as a call does; sweeps ask for the same calls with many devices."""
-    nodes = [tuple(cpus) for cpus in topology.nodes.values() if cpus]
+    nodes = [*topology.stages[0][2].values()]
     clusters = [topology.node_clusters[topology.node_of(cpus[0])] or () for cpus in nodes]
     splits = []
     for node, within in zip(_shares(nodes, numgrps), clusters, strict=True):
@@ -419,7 +419,7 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
     (4, 5)
     """
     everything = len(topology.possible)
-    nodes = [tuple(cpus) for cpus in topology.nodes.values() if cpus]
+    nodes = [*topology.stages[0][2].values()]
     lowest = {cpus[0] for cpus in nodes}
     others = 0
     # What is dealt in one go, and as how many groups, a call.

@@ -94,7 +94,7 @@ class Place:
         self.online = np.array([*online])
         nodes = [cpus & online for cpus in machine.topology.nodes.values()]
         self.nodes = [np.array([*cpus]) for cpus in nodes if cpus]
-        self.bounds: dict[tuple[int, ...], tuple[int, int]] = {}
+        self.bounds: dict[tuple[int, ...], tuple[int, int, int]] = {}
 
     def rows(self, configurations: Sequence[Configuration], counts: Counts) -> list[Row]:
         """Return the rows of some configurations, in the order of their counts."""
@@ -111,32 +111,33 @@ class Place:
             *counts.crossing.T.tolist(),
             strict=True,
         )
-        most = counts.submitters[:, self.online].max(1).tolist()
-        least = [least_submitters(cpus, run.numgrps) for run in configurations]
-        submitters = zip(most, least, strict=True)
+        submitters = counts.submitters[:, self.online].max(1).tolist()
         place = (self.name, cpus, len(self.nodes))
         return [
-            Row._make((*place, *run[:7], *counted, *self.bound(run, counted[0]), *load))
+            Row._make((*place, *run[:7], *counted, *self.bound(run, counted[0], load)))
             for run, counted, load in zip(configurations, figures, submitters, strict=True)
         ]
 
-    def bound(self, configuration: Configuration, irqs: int) -> tuple[int, int, int]:
-        """Return the last three figures of a row."""
+    def bound(self, configuration: Configuration, irqs: int, submitters: int) -> tuple[int, ...]:
+        """Return the last five figures of a row."""
         cpus, irqchip = len(self.online), configuration.irqchip
         best = least_maximum(cpus, irqs, len(configuration.numgrps), irqchip)
-        fair, usable = self.fair(configuration.numgrps)
-        return best, max(best, fair), min(usable if takes_first(irqchip) else cpus, cpus, irqs)
+        fair, usable, least = self.fair(configuration.numgrps)
+        usable = min(usable if takes_first(irqchip) else cpus, cpus, irqs)
+        return best, max(best, fair), usable, submitters, least
 
-    def fair(self, numgrps: tuple[int, ...]) -> tuple[int, int]:
-        """Bound what fair groupings reach, as far as all CPUs are online."""
-        if self.topology.online != self.topology.possible:
-            return 0, len(self.topology.online)
+    def fair(self, numgrps: tuple[int, ...]) -> tuple[int, int, int]:
+        """Bound what fair groupings reach, as far as all CPUs are online; and the submitters."""
         numgrps = tuple(sorted(numgrps))
         if numgrps not in self.bounds:
-            self.bounds[numgrps] = (
-                reachable_maximum(self.topology, numgrps),
-                reachable_cpus(self.topology, numgrps),
-            )
+            cpus = len(self.online)
+            reached = 0, cpus
+            if self.topology.online == self.topology.possible:
+                reached = (
+                    reachable_maximum(self.topology, numgrps),
+                    reachable_cpus(self.topology, numgrps),
+                )
+            self.bounds[numgrps] = *reached, least_submitters(cpus, numgrps)
         return self.bounds[numgrps]
 
 
