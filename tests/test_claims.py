@@ -24,7 +24,7 @@ from groupcpus.studies.claims import (
     load_claims,
 )
 from groupcpus.studies.claims.ledger import read_claims, verdict
-from groupcpus.studies.claims.rule import shapes, smallest_rule_breaker
+from groupcpus.studies.claims.rule import cluster_shapes, smallest_rule_breaker
 from groupcpus.studies.claims.sequences import probe_sequences
 from groupcpus.studies.claims.thread import d96_pattern, pair_outcomes
 from groupcpus.studies.claims.trials import SCENARIOS, grouping_of, placed
@@ -275,7 +275,7 @@ def units(topology, numgrps, revision, offset):
 def test_the_exact_condition_for_small_groups(revision):
     """All groups have k CPUs if and only if every unit has k times as many CPUs as groups."""
     for count in range(1, 6):
-        for topology in shapes(count, 1):
+        for topology in cluster_shapes(count, 1):
             for numgrps, offset in product(range(len(topology.nodes) + 1, count + 1), range(4)):
                 grouping, dealt = units(topology, numgrps, revision, offset)
                 smallest = min(map(len, grouping.masks))

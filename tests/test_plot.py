@@ -60,7 +60,7 @@ def test_bars_have_the_height_of_the_counts(before):
 
 
 def test_a_comparison_has_one_scale_and_titles_that_say_the_news(before, after):
-    upper, lower = plot.compare(before, after).axes
+    upper, lower = plot.compare_runs(before, after).axes
     assert bar_heights(upper) == list(before.counts.values())
     assert bar_heights(lower) == list(after.counts.values())
     assert upper.get_ylim() == lower.get_ylim()
@@ -82,7 +82,7 @@ def test_numbers_stand_where_the_title_points():
 def test_any_name_is_drawn_as_it_is(name, before):
     odd = replace(before, revision=replace(before.revision, name=name))
     figures = [
-        plot.compare(odd, odd),
+        plot.compare_runs(odd, odd),
         plot.compare_maps(odd, odd),
         plot.compare_masks(odd, odd),
         plot.compare_distributions(odd, odd),

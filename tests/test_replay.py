@@ -17,7 +17,7 @@ from groupcpus.errors import FormatError, GroupCpusError, RequestError
 from groupcpus.machines.machine import data_dir
 from groupcpus.observed.interleaving import find_interleaving
 from groupcpus.observed.kernels import isolated_cpus, revision_of_release
-from groupcpus.observed.recorded import Step
+from groupcpus.observed.recorded import RecordedStep
 from groupcpus.observed.recordings import load_recording, recording_from_dict, recording_names
 from groupcpus.observed.replay import KINDS, replay
 
@@ -365,8 +365,8 @@ def test_the_command_line_names_what_did_not_match(tmp_path, capsys):
 
 def test_steps_are_read_in_runs():
     steps = load_recording("arm64-16cpu-1node-cluster4-2x6-6.12").order
-    assert steps[0] == Step("nvme0", 1, "allocate")
-    assert steps[-1] == Step("nvme1", 6, "request")
+    assert steps[0] == RecordedStep("nvme0", 1, "allocate")
+    assert steps[-1] == RecordedStep("nvme1", 6, "request")
     assert Counter(step.action for step in steps) == {"allocate": 12, "request": 12}
 
 

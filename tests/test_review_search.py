@@ -101,7 +101,7 @@ def any_machine(rng, count):
         nodes,
         [] if unknown else parts(lambda cpu: 0),
         parts(lambda cpu: labels[cpu]),
-        no_cluster=every if unknown else None,
+        no_cluster=every if unknown else CpuSet(),
     )
 
 

@@ -178,7 +178,7 @@ def test_a_document_is_read_back(machine):
 def test_a_topology_is_immutable():
     machine = Topology.from_dict(GOOD)
     with pytest.raises(AttributeError):
-        machine.online = CpuSet()
+        machine.online = CpuSet()  # type: ignore[misc]
     with pytest.raises(AttributeError):
         del machine.online
     with pytest.raises(TypeError):

@@ -15,11 +15,11 @@ __all__ = [
     "Command",
     "Parser",
     "add_json",
+    "columns",
     "complain",
     "json_text",
     "print_answer",
     "say_waiting",
-    "table",
     "whole_number",
 ]
 
@@ -47,8 +47,8 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            names = list(action.choices)
+        if action.nargs == argparse.PARSER and value not in (action.choices or ()):
+            names = list(action.choices or ())
             raise argparse.ArgumentError(
                 action,
                 f"invalid choice: {brief(value)} (choose from {', '.join(names)})"
@@ -104,7 +104,7 @@ def json_text(document: Any) -> str:
     return json.dumps(document, indent=1)
 
 
-def table(rows: Sequence[tuple[str, str]]) -> str:
+def columns(rows: Sequence[tuple[str, str]]) -> str:
     """Return names and what there is to say of each, in two columns."""
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

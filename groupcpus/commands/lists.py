@@ -5,7 +5,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from groupcpus.commands.command import Command, add_json, json_text, say_waiting, table
+from groupcpus.commands.command import Command, add_json, columns, json_text, say_waiting
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.errors import RequestError
 from groupcpus.machines.machine import machine_names, read_machine
@@ -38,7 +38,7 @@ def _machines(args: argparse.Namespace) -> str:
                 for machine in machines
             ]
         )
-    return table([(machine.name, machine.title) for machine in machines])
+    return columns([(machine.name, machine.title) for machine in machines])
 
 
 def _revisions(args: argparse.Namespace) -> str:
@@ -48,7 +48,7 @@ def _revisions(args: argparse.Namespace) -> str:
     ]
     if args.json:
         return json_text(rows)
-    return table([(row["name"], f"{row['summary']}; {row['kernel']}") for row in rows])
+    return columns([(row["name"], f"{row['summary']}; {row['kernel']}") for row in rows])
 
 
 def _claims_arguments(parser: argparse.ArgumentParser) -> None:

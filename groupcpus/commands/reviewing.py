@@ -116,7 +116,7 @@ def _draw(path: Path, made: Review) -> None:
         from groupcpus import pictures
     except ImportError as error:
         raise RequestError(f"--picture needs the lab extra: {error}") from None
-    figure = pictures.compare(*made.runs[worst.machine])
+    figure = pictures.compare_runs(*made.runs[worst.machine])
     path.write_bytes(pictures.to_svg(figure) if path.suffix == ".svg" else pictures.to_png(figure))
 
 

@@ -155,7 +155,7 @@ def _draw(path: Path, before: Run, after: Run) -> None:
         from groupcpus import pictures
     except ImportError as error:
         raise RequestError(f"--picture needs the lab extra: {error}") from None
-    figure = pictures.compare(before, after)
+    figure = pictures.compare_runs(before, after)
     path.write_bytes(pictures.to_svg(figure) if path.suffix == ".svg" else pictures.to_png(figure))
 
 

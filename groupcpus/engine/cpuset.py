@@ -56,7 +56,7 @@ class CpuSet:
 
     def __init__(self, cpus: "str | Iterable[int]" = ()) -> None:
         if isinstance(cpus, CpuSet):
-            self._mask = cpus._mask
+            self._mask = cpus.mask
         elif isinstance(cpus, str):
             self._mask = _parse(cpus)
         else:
@@ -89,7 +89,7 @@ class CpuSet:
         """Return whether no CPU is in both sets."""
         if not isinstance(other, CpuSet):
             raise CpuListError(f"{brief(other)} is no CpuSet")
-        return not self._mask & other._mask
+        return not self._mask & other.mask
 
     def runs(self) -> list[range]:
         """Return the runs of CPUs that follow one another without a gap, ascending.

@@ -15,6 +15,9 @@ An irqchip is a state machine that serves a boot and the life after it:
 * a device that is reset or unbound frees its vectors (`Irqchip.free`).
 
 Which interrupts each of these events concerns is the business of `groupcpus.machines.life`.
+
+This module has over 450 lines since the irqchips are variations of one class, to be read side by
+side.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -6,6 +6,7 @@ and what is looked up about it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ __all__ = ["MAX_NODES", "Topology"]
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Topology:
     """An immutable machine.
 
@@ -63,43 +65,28 @@ class Topology:
     present: CpuSet
     online: CpuSet
     nodes: Mapping[int, CpuSet]
-    clusters: tuple[CpuSet, ...]
-    siblings: tuple[CpuSet, ...]
-    no_cluster: CpuSet
-    distances: tuple[tuple[int, ...], ...] | None
-    llcs: tuple[CpuSet, ...]
+    clusters: Sequence[CpuSet] = ()
+    siblings: Sequence[CpuSet] = ()
+    no_cluster: CpuSet = field(default=CpuSet(), kw_only=True)
+    distances: Sequence[Sequence[int]] | None = field(default=None, kw_only=True)
+    llcs: Sequence[CpuSet] = field(default=(), kw_only=True)
 
-    def __init__(
-        self,
-        possible: CpuSet,
-        present: CpuSet,
-        online: CpuSet,
-        nodes: Mapping[int, CpuSet],
-        clusters: Iterable[CpuSet] = (),
-        siblings: Iterable[CpuSet] = (),
-        *,
-        no_cluster: CpuSet | None = None,
-        distances: Sequence[Sequence[int]] | None = None,
-        llcs: Iterable[CpuSet] = (),
-    ) -> None:
-        if not isinstance(nodes, Mapping) or not nodes:
-            raise TopologyError(f"nodes: {brief(nodes)} is no table of node ids to CpuSets")
-        fields = vars(self)
-        fields["possible"] = _cpu_set("possible", possible)
-        fields["present"] = _cpu_set("present", present)
-        fields["online"] = _cpu_set("online", online)
-        for node, cpus in nodes.items():
+    def __post_init__(self) -> None:
+        """Keep copies that nobody can change, and refuse a machine that cannot be."""
+        if not isinstance(self.nodes, Mapping) or not self.nodes:
+            raise TopologyError(f"nodes: {brief(self.nodes)} is no table of node ids to CpuSets")
+        for node, cpus in self.nodes.items():
             if isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < MAX_NODES:
                 raise TopologyError(f"nodes: {brief(node)} is no node id from 0 to {MAX_NODES - 1}")
             _cpu_set(f"node {node}", cpus)
-        fields["nodes"] = MappingProxyType({node: nodes[node] for node in sorted(nodes)})
-        fields["clusters"] = _cpu_sets("clusters", clusters)
-        fields["siblings"] = _cpu_sets("siblings", siblings)
-        fields["no_cluster"] = _cpu_set(
-            "no_cluster", CpuSet() if no_cluster is None else no_cluster
-        )
-        fields["distances"] = None if distances is None else _rows(distances, max(nodes) + 1)
-        fields["llcs"] = _cpu_sets("llcs", llcs)
+        kept = vars(self)
+        for name in ("possible", "present", "online", "no_cluster"):
+            _cpu_set(name, kept[name])
+        for name in ("clusters", "siblings", "llcs"):
+            kept[name] = _cpu_sets(name, kept[name])
+        kept["nodes"] = MappingProxyType({node: self.nodes[node] for node in sorted(self.nodes)})
+        if self.distances is not None:
+            kept["distances"] = _rows(self.distances, max(self.nodes) + 1)
         self._check()
 
     def _check(self) -> None:
@@ -248,9 +235,9 @@ class Topology:
             every,
             every,
             dict(enumerate(homes)),
-            clusters,
-            _slices_of_each(homes, cpus_per_node, threads),
-            no_cluster=every if cluster == 0 else None,
+            tuple(clusters),
+            tuple(_slices_of_each(homes, cpus_per_node, threads)),
+            no_cluster=every if cluster == 0 else CpuSet(),
         )
 
     @classmethod
@@ -355,12 +342,6 @@ class Topology:
     @cached_property
     def _hash(self) -> int:
         return hash(self._key())
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Topology is immutable: {name} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Topology is immutable: {name} cannot be deleted")
 
     def _key(self) -> tuple[object, ...]:
         return (

@@ -32,8 +32,8 @@ class Life:
 
     Parameters
     ----------
-    machine : Machine, str or Path
-        As `simulate` takes it.
+    machine : Machine, str, Path or InUse
+        As `simulate` takes it; or a machine that is in use already, and all else is known by it.
     revision : str or Revision
         The version of `group_cpus_evenly`.
     irqchip : str, optional
@@ -75,14 +75,23 @@ class Life:
 
     def __init__(
         self,
-        machine: Machine | str | Path,
+        machine: Machine | str | Path | InUse,
         revision: str | Revision = "cluster",
         irqchip: str | None = None,
         *,
         keep_offsets: bool = False,
         **boot: Any,
     ) -> None:
-        self._follow(simulate(machine, revision=revision, irqchip=irqchip, **boot), keep_offsets)
+        if isinstance(machine, InUse):
+            self._state = machine
+        else:
+            run = simulate(machine, revision=revision, irqchip=irqchip, **boot)
+            self._state = _in_use_after(run, keep_offsets)
+        self.machine = self._state.machine
+        self.steps = []
+        self._interrupts = {}
+        self._maps = {}
+        self._note(None, [])
 
     @classmethod
     def after(cls, run: Run, *, keep_offsets: bool = False) -> Self:
@@ -103,9 +112,7 @@ class Life:
         """
         if not isinstance(run, Run):
             raise RequestError(f"run {brief(run)}: expected a Run, as simulate() returns")
-        life = cls.__new__(cls)
-        life._follow(run, keep_offsets)
-        return life
+        return cls(_in_use_after(run, keep_offsets))
 
     @classmethod
     def begun(
@@ -134,10 +141,9 @@ class Life:
         isolated : CpuSet, optional
             CPUs that ``isolcpus=managed_irq`` names.
         """
-        life = cls.__new__(cls)
         isolated = CpuSet() if isolated is None else isolated
         chip = make_irqchip(machine.irqchip, machine.topology, isolated)
-        life._begin(
+        return cls(
             InUse(
                 machine,
                 get_revision(revision),
@@ -148,41 +154,6 @@ class Life:
                 isolated,
             )
         )
-        return life
-
-    def _follow(self, run: Run, keep_offsets: bool) -> None:
-        """Take over what a run left."""
-        placed: dict[str, list[LiveInterrupt]] = {device.name: [] for device in run.machine.devices}
-        for one in (*run.pre_interrupts, *run.interrupts):
-            cpu = one.effective
-            vector = Vector(one.queue, one.affinity.mask, one.managed, cpu)
-            placed[one.device].append(
-                LiveInterrupt(0, one.device, one.queue, one.kind, vector, cpu, cpu is not None)
-            )
-        interrupts = [one for mine in placed.values() for one in mine]
-        maps: dict[str, list[tuple[str, CpuSet]]] = {}
-        for call in run.calls:
-            if call.kind != "admin":
-                filled = call.grouping.masks[: call.grouping.nummasks]
-                maps.setdefault(call.device, []).extend((call.kind, mask) for mask in filled)
-        begun = self.begun(
-            replace(run.machine, irqchip=run.irqchip),
-            run.revision,
-            [replace(one, number=FIRST_NUMBER + at) for at, one in enumerate(interrupts)],
-            {d.name: maps.get(d.name, []) if has_map(d) else [] for d in run.machine.devices},
-            run.spread_end,
-        )
-        if keep_offsets or run.revision.per_device:
-            begun._state.kept = {(call.device, call.kind): call.spread_offset for call in run.calls}
-        self._begin(begun._state)
-
-    def _begin(self, state: InUse) -> None:
-        self.machine = state.machine
-        self._state = state
-        self.steps = []
-        self._interrupts = {}
-        self._maps = {}
-        self._note(None, [])
 
     @property
     def revision(self) -> Revision:
@@ -375,6 +346,38 @@ class Life:
                     yield before
                     continue
                 yield _queue_state(name, queue, mapped, one, online)
+
+
+def _in_use_after(run: Run, keep_offsets: bool) -> InUse:
+    """Return the machine in use that a run left."""
+    chip = make_irqchip(run.irqchip, run.machine.topology)
+    placed: dict[str, list[LiveInterrupt]] = {device.name: [] for device in run.machine.devices}
+    for one in (*run.pre_interrupts, *run.interrupts):
+        cpu = one.effective
+        vector = Vector(one.queue, one.affinity.mask, one.managed, cpu)
+        placed[one.device].append(
+            LiveInterrupt(0, one.device, one.queue, one.kind, vector, cpu, cpu is not None)
+        )
+    every = [one for own in placed.values() for one in own]
+    numbered = [replace(one, number=number) for number, one in enumerate(every, FIRST_NUMBER)]
+    maps: dict[str, list[tuple[str, CpuSet]]] = {}
+    for call in run.calls:
+        if call.kind != "admin":
+            filled = call.grouping.masks[: call.grouping.nummasks]
+            maps.setdefault(call.device, []).extend((call.kind, mask) for mask in filled)
+    devices = {device.name: device for device in run.machine.devices}
+    kept = None
+    if keep_offsets or run.revision.per_device:
+        kept = {(call.device, call.kind): call.spread_offset for call in run.calls}
+    return InUse(
+        replace(run.machine, irqchip=run.irqchip),
+        run.revision,
+        IrqCore(chip, run.irqchip, numbered),
+        devices,
+        {name: tuple(maps.get(name, ())) if has_map(d) else () for name, d in devices.items()},
+        run.spread_end,
+        kept=kept,
+    )
 
 
 def _set_change(what: str, device: str, queue: int, was: CpuSet, now: CpuSet, rule: str) -> Change:

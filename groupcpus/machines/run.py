@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run: what came of a probe, every interrupt on its effective CPU."""
+"""A run: what came of a probe, every interrupt on its effective CPU.
+
+This module has over 450 lines since a run is one class, all that is known of it is asked of it.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import simulate
 from groupcpus.machines.run import Run
-from groupcpus.observed.recorded import Recording, Step
+from groupcpus.observed.recorded import RecordedStep, Recording
 from groupcpus.observed.recordings import load_recording
 from groupcpus.observed.replay import replay
 
@@ -82,7 +82,7 @@ def run_as_recorded(recording: Recording | str | Path) -> Run:
     )
 
 
-def _requests(steps: tuple[Step, ...]) -> Iterator[str]:
+def _requests(steps: tuple[RecordedStep, ...]) -> Iterator[str]:
     """Yield the device of each request, its admin queue's before the first other one."""
     known = set()
     for step in steps:
@@ -93,7 +93,7 @@ def _requests(steps: tuple[Step, ...]) -> Iterator[str]:
             yield step.device
 
 
-def changes_of_device(steps: tuple[Step, ...]) -> int:
+def changes_of_device(steps: tuple[RecordedStep, ...]) -> int:
     """Return how often a request is another device's than the one before it.
 
     Examples

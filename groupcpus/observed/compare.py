@@ -21,8 +21,8 @@ from groupcpus.observed.effective import EffectiveCpus, find_order, managed_load
 from groupcpus.observed.interleaving import Interleaving
 from groupcpus.observed.judging import OFFSETS, ROTATING, Judge
 from groupcpus.observed.patience import Patience
-from groupcpus.observed.verdicts import Judged, Row
-from groupcpus.sources import Interrupt, Loaded
+from groupcpus.observed.verdicts import Judged, JudgedRow
+from groupcpus.sources import Loaded, ShownInterrupt
 from groupcpus.sources.found import find_devices, find_mapped, irqchip_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Comparison:
         The irqchip's name in `IRQCHIPS`; None: not known.
     devices : tuple of Judged
         In the order of their slots.
-    others : tuple of Interrupt
+    others : tuple of ShownInterrupt
         Interrupts of no device with queues.
     loads : dict of int to int
         Managed interrupts that each online CPU handles, by the effective affinities.
@@ -68,7 +68,7 @@ class Comparison:
     expected: str | None
     irqchip: str | None
     devices: tuple[Judged, ...]
-    others: tuple[Interrupt, ...]
+    others: tuple[ShownInterrupt, ...]
     loads: dict[int, int]
     order: Interleaving | None
     offsets_tried: int
@@ -82,7 +82,7 @@ class Comparison:
         return self.loaded.topology
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[JudgedRow, ...]:
         """All vectors of all devices."""
         return tuple(row for judged in self.devices for row in judged.rows)
 
@@ -102,7 +102,7 @@ class Comparison:
         """
         import pandas as pd
 
-        frame = pd.DataFrame(map(vars, self.rows), columns=[one.name for one in fields(Row)])
+        frame = pd.DataFrame(map(vars, self.rows), columns=[one.name for one in fields(JudgedRow)])
         frame["verdict"] = [judged.verdict for judged in self.devices for _ in judged.rows]
         frame["match"] = [row.match for row in self.rows]
         for name in ("affinity", "predicted", "effective"):
@@ -180,7 +180,7 @@ class Comparison:
         return comparison_text(self)
 
 
-def _fields(row: Row) -> dict[str, Any]:
+def _fields(row: JudgedRow) -> dict[str, Any]:
     """Return a row's fields with CPU sets as cpulists."""
     cpus = {
         name: None if getattr(row, name) is None else str(getattr(row, name))

@@ -13,7 +13,7 @@ from groupcpus.errors import VectorSpaceError
 from groupcpus.observed.interleaving import Interleaving, find_interleaving
 from groupcpus.observed.patience import Patience
 from groupcpus.observed.recorded import RecordedDevice
-from groupcpus.observed.verdicts import Judged, Row
+from groupcpus.observed.verdicts import Judged, JudgedRow
 
 __all__ = ["EffectiveCpus", "find_order", "managed_loads"]
 
@@ -56,7 +56,7 @@ class EffectiveCpus:
         online = mask & self.topology.online
         return online - self.isolated or online
 
-    def explain(self, row: Row) -> Row:
+    def explain(self, row: JudgedRow) -> JudgedRow:
         """Put a row's effective CPU into words."""
         if row.effective is None or row.mask is None:
             known = "the only CPU that has handled it" if row.by_counts else ""
@@ -107,7 +107,7 @@ class EffectiveCpus:
             return f"{text}: more than any order of requests gives", True
         return text, False
 
-    def _unexplained(self, rows: Iterable[Row]) -> dict[int, int]:
+    def _unexplained(self, rows: Iterable[JudgedRow]) -> dict[int, int]:
         """Give the CPUs with more managed interrupts than any order can put there, and the limit.
 
         When a CPU gets its k-th one, each other CPU of the mask has k - 1 or more already (one

@@ -11,7 +11,7 @@ from groupcpus.engine.topology import Topology
 from groupcpus.machines.devices import Device
 from groupcpus.observed.patience import Patience
 from groupcpus.sources import Loaded
-from groupcpus.sources.found import FoundDevice, Vector, nvme_parameter
+from groupcpus.sources.found import FoundDevice, FoundVector, nvme_parameter
 
 __all__ = ["FIXED", "ROTATING", "Evidence", "Explainer", "Explanation", "Guess", "guesses"]
 
@@ -108,7 +108,7 @@ class Guess:
     note: str = ""
     first_number: int | None = None
 
-    def places(self, queues: Sequence[Vector]) -> Iterator[tuple[int, Vector]]:
+    def places(self, queues: Sequence[FoundVector]) -> Iterator[tuple[int, FoundVector]]:
         """Give each queue the number of its group, over all calls."""
         for index, vector in enumerate(queues[self.skipped :]):
             if self.first_number is not None and vector.queue is not None:
@@ -204,7 +204,7 @@ class Explainer:
 
 
 def guesses(
-    found: FoundDevice, queues: Sequence[Vector], loaded: Loaded, managed: bool
+    found: FoundDevice, queues: Sequence[FoundVector], loaded: Loaded, managed: bool
 ) -> Iterator[Guess]:
     """Guess what a device asked for, the likeliest first."""
     assert loaded.topology is not None  # compare() checks
@@ -255,7 +255,7 @@ def _known_sets(
         yield Guess(sets, 0, f"by write_queues={write}", first)
 
 
-def _splits(queues: Sequence[Vector], count: int, possible: int) -> Iterator[int]:
+def _splits(queues: Sequence[FoundVector], count: int, possible: int) -> Iterator[int]:
     """Guess after how many queues a second set begins: the first one's masks have every CPU."""
     masks = [one.told.affinity for one in queues]
     known = [mask.mask for mask in masks if mask is not None]
@@ -271,7 +271,7 @@ def _splits(queues: Sequence[Vector], count: int, possible: int) -> Iterator[int
             yield at
 
 
-def _first_number(kind: str, queues: Sequence[Vector], most: int) -> int | None:
+def _first_number(kind: str, queues: Sequence[FoundVector], most: int) -> int | None:
     """Return at which number a driver's queues begin, if all have distinct and likely ones."""
     first = {"nvme": 1, "virtio": 0}.get(kind)
     numbers = {one.queue for one in queues}

@@ -13,7 +13,7 @@ from typing import Any
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.irqchips import Irqchip, Vector
 from groupcpus.observed.patience import Patience
-from groupcpus.observed.recorded import RecordedDevice, Step
+from groupcpus.observed.recorded import RecordedDevice, RecordedStep
 
 __all__ = ["MAX_STATES", "TRIES_PER_STATE", "Interleaving", "find_interleaving"]
 
@@ -30,19 +30,19 @@ class Interleaving:
     ----------
     found : bool or None
         Whether there is one; None: the search gave up.
-    steps : tuple of Step
+    steps : tuple of RecordedStep
         The order, if there is one.
     states : int
         How many states a search saw; 0 if the kernel logged the order.
-    late : tuple of Step
+    late : tuple of RecordedStep
         Allocations that chose a CPU before the one ahead of them was counted: the irqchip chooses
         without a lock, so two devices may both take the same least loaded CPU.
     """
 
     found: bool | None
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
     states: int
-    late: tuple[Step, ...] = ()
+    late: tuple[RecordedStep, ...] = ()
 
     def __str__(self) -> str:
         if self.found and not self.states:
@@ -99,7 +99,7 @@ class _Search:
         self.charges: list[list[int | None]] = [[] for _ in devices]
         self.requested = [0] * len(devices)
         # The device of each step taken, and what the irqchip picked.
-        self.taken: list[tuple[int, Step, int | None]] = []
+        self.taken: list[tuple[int, RecordedStep, int | None]] = []
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -141,12 +141,12 @@ class _Search:
             [vector] = self.chip.allocate([device.masks[queue]])
             vectors.append(vector)
             self.charges[at].append(vector.charged)
-            step = Step(device.name, queue, "allocate")
+            step = RecordedStep(device.name, queue, "allocate")
         else:
             queue = queues[self.requested[at]]
             cpu = self.chip.request(vectors[self.requested[at]])
             self.requested[at] += 1
-            step = Step(device.name, queue, "request")
+            step = RecordedStep(device.name, queue, "request")
         self.taken.append((at, step, cpu))
         if cpu in (None, device.effective[queue]):
             return True

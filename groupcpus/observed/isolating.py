@@ -10,7 +10,7 @@ from groupcpus.errors import RequestError, counted
 from groupcpus.observed.compare import Comparison, compare
 from groupcpus.observed.folding import folded
 from groupcpus.observed.kernels import isolated_cpus
-from groupcpus.observed.verdicts import Judged, Row
+from groupcpus.observed.verdicts import Judged, JudgedRow
 from groupcpus.sources import Loaded
 from groupcpus.sources.found import release_version
 
@@ -208,7 +208,7 @@ def can_isolate(
     )
 
 
-def _mask(row: Row) -> CpuSet | None:
+def _mask(row: JudgedRow) -> CpuSet | None:
     return row.affinity if row.affinity is not None else row.predicted  # a queue that never counted
 
 

@@ -21,9 +21,9 @@ from groupcpus.observed.explaining import (
 from groupcpus.observed.kernels import isolated_cpus, revision_of_release
 from groupcpus.observed.patience import Patience
 from groupcpus.observed.spreading import default_affinities, other_function, spread_at_once
-from groupcpus.observed.verdicts import Judged, Row
+from groupcpus.observed.verdicts import Judged, JudgedRow
 from groupcpus.sources import Loaded
-from groupcpus.sources.found import FoundDevice, Vector, nvme_parameter, release_version
+from groupcpus.sources.found import FoundDevice, FoundVector, nvme_parameter, release_version
 
 __all__ = [
     "FIXED",
@@ -43,7 +43,7 @@ class _Case:
     """A device whose vectors the kernel spreads, and the best guess of what it asked for."""
 
     found: FoundDevice
-    queues: tuple[Vector, ...]
+    queues: tuple[FoundVector, ...]
     guess: Guess
     explanations: tuple[Explanation, ...]
     gave_up: bool
@@ -108,7 +108,7 @@ class Judge:
 
     # --- devices whose vectors the kernel spreads
 
-    def _evidence(self, found: FoundDevice, vector: Vector) -> Evidence:
+    def _evidence(self, found: FoundDevice, vector: FoundVector) -> Evidence:
         shown = vector.told
         if shown.affinity is not None:
             hidden = self.unmapped.mask if found.from_maps else 0
@@ -134,7 +134,7 @@ class Judge:
     def _explained(
         self,
         found: FoundDevice,
-        queues: Sequence[Vector],
+        queues: Sequence[FoundVector],
         managed: bool,
         evidence: Sequence[Evidence],
     ) -> tuple[Guess, tuple[Explanation, ...], bool]:
@@ -341,7 +341,9 @@ class Judge:
             rows.append(row)
         return Judged(found, verdict, why, (), (), (), tuple(rows))
 
-    def _row(self, found: FoundDevice, vector: Vector, predicted: CpuSet | None, kind: str) -> Row:
+    def _row(
+        self, found: FoundDevice, vector: FoundVector, predicted: CpuSet | None, kind: str
+    ) -> JudgedRow:
         shown = vector.told
         is_queue = vector.role == "queue"
         managed = shown.managed if shown.managed is not None else predicted is not None
@@ -350,7 +352,7 @@ class Judge:
         # The effective CPU of a managed interrupt stays what it is, so the only one is it.
         by_counts = managed and shown.effective is None and handled is not None
         by_counts = by_counts and handled is not None and len(handled) == 1
-        row = Row(
+        row = JudgedRow(
             found.name,
             vector.queue if is_queue else None,
             vector.name,
@@ -374,7 +376,7 @@ class Judge:
         return row
 
 
-def _in_order(found: FoundDevice) -> Iterator[Vector]:
+def _in_order(found: FoundDevice) -> Iterator[FoundVector]:
     """Put a device's vectors in the order of a listing: others first, then queue by queue."""
     if found.kind == "irqs" and found.spreads:
         yield from found.vectors

@@ -14,7 +14,7 @@ from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError, GroupCpusError, brief
 from groupcpus.observed.fields import Fields
-from groupcpus.observed.recorded import Phase, PhaseDevice, RecordedDevice, Recording, Step
+from groupcpus.observed.recorded import Phase, PhaseDevice, RecordedDevice, RecordedStep, Recording
 from groupcpus.sources.qemu import irqchip_of_qemu
 
 __all__ = ["check_apart", "life_recording", "read_irqchip", "read_topology"]
@@ -161,7 +161,7 @@ def _log(fields: Fields) -> list[_Entry]:
 
 def _boot(
     fields: Fields, phase: Phase, log: Sequence[_Entry], rotates: bool
-) -> tuple[tuple[RecordedDevice, ...], tuple[Step, ...]]:
+) -> tuple[tuple[RecordedDevice, ...], tuple[RecordedStep, ...]]:
     """Read the devices of the boot, and the order of their steps as far as it was logged."""
     owners = {
         number: (device.name, queue)
@@ -177,12 +177,12 @@ def _boot(
     # A number may have been another's admin queue's before, so the last ones count.
     twice = any(entry.kind == "its" for entry in log)
     actions = ("allocate", "request") if twice else ("request",)
-    steps: list[tuple[int, Step]] = []
+    steps: list[tuple[int, RecordedStep]] = []
     charged: dict[tuple[str, int], int] = {}
     for owner, choices in seen.items():
         last = choices[-len(actions) :]
         for action, (at, cpu) in zip(actions, last, strict=False):
-            steps.append((at, Step(*owner, action)))
+            steps.append((at, RecordedStep(*owner, action)))
             if action == "allocate":
                 charged[owner] = cpu
     if len(steps) < len(actions) * len(owners):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from groupcpus.errors import RequestError, brief, counted
 from groupcpus.observed.compare import compare
 from groupcpus.observed.folding import folded
-from groupcpus.observed.verdicts import Row
-from groupcpus.sources import Interrupt, Loaded
+from groupcpus.observed.verdicts import JudgedRow
+from groupcpus.sources import Loaded, ShownInterrupt
 from groupcpus.sources.found import find_devices
 
 __all__ = ["Managed", "ManagedAnswer", "Refusal", "read_refusals", "which_managed"]
@@ -215,7 +215,7 @@ def _by_comparison(loaded: Loaded) -> list[Managed]:
     return rows + [_other(shown) for shown in comparison.others]
 
 
-def _why(row: Row, verdict: str, shown: Interrupt) -> tuple[bool | None, str]:
+def _why(row: JudgedRow, verdict: str, shown: ShownInterrupt) -> tuple[bool | None, str]:
     if shown.managed is not None:
         return shown.managed, "the kernel says so (debugfs)"
     if row.kind == "other":
@@ -244,7 +244,7 @@ def _by_names(loaded: Loaded) -> list[Managed]:
     return rows + [_other(shown) for shown in others]
 
 
-def _other(shown: Interrupt) -> Managed:
+def _other(shown: ShownInterrupt) -> Managed:
     name = ", ".join(shown.actions)
     if shown.managed is not None:
         return Managed(shown.irq, name, "", shown.managed, "the kernel says so (debugfs)")

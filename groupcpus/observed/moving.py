@@ -8,7 +8,7 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import RequestError, counted
 from groupcpus.observed.folding import folded
 from groupcpus.observed.managing import which_managed
-from groupcpus.sources import Interrupt, Loaded
+from groupcpus.sources import Loaded, ShownInterrupt
 
 __all__ = ["Move", "Moves", "find_moves"]
 
@@ -158,7 +158,7 @@ def find_moves(before: Loaded, after: Loaded) -> Moves:
     )
 
 
-def _fell(old: Interrupt, new: Interrupt) -> bool:
+def _fell(old: ShownInterrupt, new: ShownInterrupt) -> bool:
     counts = new.counts
     if old.counts is None or counts is None:
         return False
@@ -166,7 +166,7 @@ def _fell(old: Interrupt, new: Interrupt) -> bool:
     return any(counts.get(cpu, 0) < count < 0xF0000000 for cpu, count in old.counts.items())
 
 
-def _move(old: Interrupt, new: Interrupt, managed: bool | None) -> Move | None:
+def _move(old: ShownInterrupt, new: ShownInterrupt, managed: bool | None) -> Move | None:
     name = ", ".join(new.actions)
     for what in ("affinity", "effective"):
         was, now = getattr(old, what), getattr(new, what)

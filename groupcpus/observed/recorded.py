@@ -11,7 +11,7 @@ from groupcpus.engine.topology import Topology
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Phase", "PhaseDevice", "RecordedDevice", "Recording", "Step"]
+__all__ = ["Phase", "PhaseDevice", "RecordedDevice", "RecordedStep", "Recording"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RecordedDevice:
         return frame.rename_axis("interrupt")
 
 
-class Step(NamedTuple):
+class RecordedStep(NamedTuple):
     """One step of a device's probing: a managed vector is allocated, or requested."""
 
     device: str
@@ -123,7 +123,7 @@ class Recording:
         Effective CPUs of the interrupts that are no NVMe's.
     devices : tuple of RecordedDevice
         After the boot, when all probed in parallel.
-    order : tuple of Step
+    order : tuple of RecordedStep
         The order of their steps, where the kernel logged it; else empty.
     rebind : tuple of RecordedDevice
         After all were unbound and bound again one at a time, in this order.
@@ -148,7 +148,7 @@ class Recording:
     poll_queues: int
     other_irqs: tuple[int, ...]
     devices: tuple[RecordedDevice, ...]
-    order: tuple[Step, ...]
+    order: tuple[RecordedStep, ...]
     rebind: tuple[RecordedDevice, ...]
     revision: Revision
     phases: tuple[Phase, ...] = ()

@@ -28,7 +28,7 @@ from groupcpus.observed.lifeform import (
     read_topology,
 )
 from groupcpus.observed.longform import compact_document, is_long_form
-from groupcpus.observed.recorded import RecordedDevice, Recording, Step
+from groupcpus.observed.recorded import RecordedDevice, RecordedStep, Recording
 
 __all__ = ["load_recording", "recording_from_dict", "recording_names"]
 
@@ -197,9 +197,9 @@ def _device(fields: Fields, possible: CpuSet) -> RecordedDevice:
     )
 
 
-def _order(fields: Fields, devices: Sequence[RecordedDevice]) -> tuple[Step, ...]:
+def _order(fields: Fields, devices: Sequence[RecordedDevice]) -> tuple[RecordedStep, ...]:
     """Read runs such as ``nvme0 1-6``: queues when first named are allocated, then requested."""
-    steps: list[Step] = []
+    steps: list[RecordedStep] = []
     known = {(device.name, q) for device in devices for q in range(1, len(device.irqs))}
     seen: Counter[tuple[str, int]] = Counter()
     for run in fields.entries("order", [], 2 * MAX_QUEUES):
@@ -215,7 +215,7 @@ def _order(fields: Fields, devices: Sequence[RecordedDevice]) -> tuple[Step, ...
                 raise FormatError(
                     fields.path("order"), f"{brief(run)}: no such queue, or named a third time"
                 )
-            steps.append(Step(*vector, "allocate" if seen[vector] == 1 else "request"))
+            steps.append(RecordedStep(*vector, "allocate" if seen[vector] == 1 else "request"))
     if steps and len(steps) < 2 * len(known):
         raise FormatError(
             fields.path("order"), f"{len(steps)} steps; expected two a queue, {2 * len(known)}"

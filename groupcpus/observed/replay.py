@@ -23,13 +23,21 @@ from groupcpus.observed.interleaving import MAX_STATES, Interleaving, find_inter
 from groupcpus.observed.kernels import isolated_cpus
 from groupcpus.observed.lifereplay import boot_calls, phase_predictions
 from groupcpus.observed.patience import Patience
-from groupcpus.observed.recorded import RecordedDevice, Recording, Step
+from groupcpus.observed.recorded import RecordedDevice, RecordedStep, Recording
 from groupcpus.observed.recordings import load_recording, recording_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "LIFE_KINDS", "Replay", "Row", "load_recording", "recording_names", "replay"]
+__all__ = [
+    "KINDS",
+    "LIFE_KINDS",
+    "Replay",
+    "ReplayedRow",
+    "load_recording",
+    "recording_names",
+    "replay",
+]
 
 KINDS = ("mask", "map", "effective", "admin")
 # What is predicted besides of a life after boot.
@@ -37,7 +45,7 @@ LIFE_KINDS = ("call", "other", "device", "online")
 
 
 @dataclass(frozen=True)
-class Row:
+class ReplayedRow:
     """Something predicted, beside what was recorded.
 
     Attributes
@@ -93,18 +101,18 @@ class Replay:
         The version of `group_cpus_evenly` that was used.
     interleaving : Interleaving
         How the parallel probes at boot are explained.
-    rows : tuple of Row
+    rows : tuple of ReplayedRow
         Every prediction.
     """
 
     recording: Recording
     revision: Revision
     interleaving: Interleaving
-    rows: tuple[Row, ...]
+    rows: tuple[ReplayedRow, ...]
 
     @cached_property
     def frame(self) -> "pd.DataFrame":
-        """One row a prediction; columns as in `Row`, and match."""
+        """One row a prediction; columns as in `ReplayedRow`, and match."""
         import pandas as pd
 
         columns = ["phase", "device", "queue", "kind", "predicted", "recorded", "basis", "match"]
@@ -179,7 +187,7 @@ boot: found an order of 2 steps after 3 states
     if not isinstance(recording, Recording):
         recording = load_recording(recording)
     prediction = _Prediction(recording, revision or recording.revision)
-    rows: list[Row] = []
+    rows: list[ReplayedRow] = []
     for phase, devices in (("boot", recording.devices), ("rebind", recording.rebind)):
         for device in devices:
             rows += prediction.masks_and_maps(phase, device)
@@ -220,7 +228,7 @@ class _Prediction:
             return list(device.masks[1:])
         return [mask for interrupts, masks in self.sets(device) if interrupts for mask in masks]
 
-    def masks_and_maps(self, phase: str, device: RecordedDevice) -> Iterator[Row]:
+    def masks_and_maps(self, phase: str, device: RecordedDevice) -> Iterator[ReplayedRow]:
         masks = self.masks(device)
         maps = [mask - self.unmapped for _, group in self.sets(device) for mask in group]
         if device.spread_offset is None:
@@ -233,7 +241,7 @@ class _Prediction:
                 mine, theirs = (
                     str(sets[at]) if at < len(sets) else "?" for sets in (predicted, recorded)
                 )
-                yield Row(phase, device.name, first + at, kind, mine, theirs, "topology")
+                yield ReplayedRow(phase, device.name, first + at, kind, mine, theirs, "topology")
 
     def chip(self) -> Irqchip:
         """Return the irqchip as it is before the first NVMe device."""
@@ -256,8 +264,8 @@ class _Prediction:
         return Interleaving(explained, recording.order, 0, late)
 
     def follow(
-        self, steps: Sequence[Step], masks: Mapping[str, Sequence[CpuSet]]
-    ) -> tuple[dict[tuple[str, int], int | None], tuple[Step, ...]]:
+        self, steps: Sequence[RecordedStep], masks: Mapping[str, Sequence[CpuSet]]
+    ) -> tuple[dict[tuple[str, int], int | None], tuple[RecordedStep, ...]]:
         """Take the steps of an order, and say which allocations chose before the last counted.
 
         That is seen where a log has another CPU for an allocation than the next one in turn.
@@ -274,7 +282,7 @@ class _Prediction:
                 allocated = enumerate(chip.allocate(masks[name]), start=1)
                 vectors |= {(name, queue): vector for queue, vector in allocated}
         placed: dict[tuple[str, int], int | None] = {}
-        late: list[Step] = []
+        late: list[RecordedStep] = []
         for step in steps:
             which = step.device, step.queue
             if step.queue > len(masks[step.device]):
@@ -292,7 +300,7 @@ class _Prediction:
             earlier = now
         return placed, tuple(late)
 
-    def effective_at_boot(self, interleaving: Interleaving) -> Iterator[Row]:
+    def effective_at_boot(self, interleaving: Interleaving) -> Iterator[ReplayedRow]:
         recording = self.recording
         if len(recording.devices) == 1:
             yield from self.effective_in_turn("boot", recording.devices, "only device")
@@ -304,11 +312,13 @@ class _Prediction:
             for queue, cpu in enumerate(device.effective[1:], start=1):
                 which = device.name, queue
                 predicted = self.shown(self.chip(), placed[which]) if which in placed else "?"
-                yield Row("boot", device.name, queue, "effective", predicted, str(cpu), basis)
+                yield ReplayedRow(
+                    "boot", device.name, queue, "effective", predicted, str(cpu), basis
+                )
 
     def effective_in_turn(
         self, phase: str, devices: Sequence[RecordedDevice], basis: str
-    ) -> Iterator[Row]:
+    ) -> Iterator[ReplayedRow]:
         """Predict the effective CPUs of devices that probe one after another."""
         topology = self.recording.topology
         home = next(cpus for cpus in topology.nodes.values() if cpus & topology.online)
@@ -320,18 +330,18 @@ class _Prediction:
                 predicted = self.shown(chip, chip.request(vector))
                 recorded = str(device.effective[queue]) if queue < len(device.effective) else "?"
                 kind = "effective" if queue else "admin"
-                yield Row(phase, device.name, queue, kind, predicted, recorded, basis)
+                yield ReplayedRow(phase, device.name, queue, kind, predicted, recorded, basis)
 
-    def life(self) -> Iterator[Row]:
+    def life(self) -> Iterator[ReplayedRow]:
         """Predict the phases after the boot."""
         recording = replace(self.recording, revision=self.revision)
         if not recording.phases:
             return
         for kind, device, queue, predicted, recorded in boot_calls(recording):
-            yield Row("boot", device, queue, kind, predicted, recorded, "one after another")
+            yield ReplayedRow("boot", device, queue, kind, predicted, recorded, "one after another")
         for phase, predictions in phase_predictions(recording, self.isolated, self.unmapped):
             for kind, device, queue, predicted, recorded in predictions:
-                yield Row(phase, device, queue, kind, predicted, recorded, "events so far")
+                yield ReplayedRow(phase, device, queue, kind, predicted, recorded, "events so far")
 
     @staticmethod
     def shown(chip: Irqchip, cpu: int | None) -> str:

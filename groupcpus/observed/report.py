@@ -11,7 +11,7 @@ from groupcpus.observed.folding import fold
 from groupcpus.observed.judging import FIXED, ROTATING, offsets_text
 from groupcpus.observed.problem import find_problem
 from groupcpus.observed.verdicts import Judged
-from groupcpus.sources.found import natural
+from groupcpus.sources.found import bus_order
 
 __all__ = ["comparison_text"]
 
@@ -119,7 +119,7 @@ def _alike(devices: Iterable[Judged], say: Callable[[Judged], Text]) -> Iterator
     for one in devices:
         names.setdefault(say(one), []).append(one.found.name)
     for text, several in names.items():
-        several.sort(key=natural)
+        several.sort(key=bus_order)
         if len(several) > 2:
             yield f"{several[0]} ... {several[-1]} ({len(several)})", text
         else:

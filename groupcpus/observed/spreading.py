@@ -9,7 +9,7 @@ from groupcpus.engine.irq_setup import cpumask_local_spread, irq_setup
 from groupcpus.engine.topology import Topology
 from groupcpus.errors import CpuListError
 from groupcpus.sources import Loaded
-from groupcpus.sources.found import FoundDevice, Vector
+from groupcpus.sources.found import FoundDevice, FoundVector
 
 __all__ = ["default_affinities", "other_function", "spread_at_once"]
 
@@ -68,7 +68,7 @@ def other_function(topology: Topology, found: FoundDevice) -> str | None:
 
 
 def _virtnet(
-    topology: Topology, found: FoundDevice, queues: Sequence[Vector], masks: _Masks
+    topology: Topology, found: FoundDevice, queues: Sequence[FoundVector], masks: _Masks
 ) -> str | None:
     """Recognise ``virtnet_set_affinity()`` (drivers/net/virtio_net.c, Linux 6.12)."""
     by_direction: dict[str, dict[int, CpuSet | None]] = {}

@@ -7,7 +7,7 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.observed.explaining import Explanation
 from groupcpus.sources.found import FoundDevice
 
-__all__ = ["VERDICTS", "Judged", "Row"]
+__all__ = ["VERDICTS", "Judged", "JudgedRow"]
 
 VERDICTS = {
     "follows": "its masks are those of group_cpus_evenly()",
@@ -22,7 +22,7 @@ VERDICTS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class JudgedRow:
     """A vector of a device.
 
     Attributes
@@ -110,7 +110,7 @@ class Judged:
         One a revision.
     numgrps : tuple of int
         The groups that its calls asked for, those with interrupts.
-    rows : tuple of Row
+    rows : tuple of JudgedRow
         Vector by vector.
     """
 
@@ -120,7 +120,7 @@ class Judged:
     revisions: tuple[str, ...]
     explanations: tuple[Explanation, ...]
     numgrps: tuple[int, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[JudgedRow, ...]
 
     @property
     def calls_grouping(self) -> bool:

@@ -16,7 +16,7 @@ from groupcpus.observed.compare import Comparison, compare
 from groupcpus.observed.judging import expected_revision
 from groupcpus.observed.verdicts import Judged
 from groupcpus.sources import Loaded
-from groupcpus.sources.found import FoundDevice, irqchip_of, natural, nvme_parameter
+from groupcpus.sources.found import FoundDevice, bus_order, irqchip_of, nvme_parameter
 
 __all__ = ["as_found", "machine_from_capture", "what_if"]
 
@@ -61,7 +61,7 @@ def machine_from_capture(
         )
     # Loop devices exist before disks are probed; in which order is not known from outside.
     loops = (disk for disk in loaded.queue_maps if re.fullmatch("loop[0-9]+", disk))
-    devices = [Device(disk, "loop") for disk in sorted(loops, key=natural)]
+    devices = [Device(disk, "loop") for disk in sorted(loops, key=bus_order)]
     left_out = []
     for judged in _judged(source):
         device = _as_device(judged.found, judged.numgrps, judged.calls_grouping, loaded)

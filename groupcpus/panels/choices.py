@@ -20,7 +20,7 @@ __all__ = [
     "button",
     "control_value",
     "machine_controls",
-    "read_topology",
+    "pasted_topology",
 ]
 
 PICTURES = ("bars", "map", "matrix", "distribution", "sharing", "all")
@@ -30,7 +30,7 @@ CUSTOM_CONTROLS = ("nodes", "cpus", "threads", "cluster")
 _MAX_DOCUMENT = 200_000
 
 
-def read_topology(text: str) -> Topology:
+def pasted_topology(text: str) -> Topology:
     """Read a machine typed or pasted: a synthetic line, or a topology document in JSON.
 
     Raises
@@ -40,9 +40,9 @@ def read_topology(text: str) -> Topology:
 
     Examples
     --------
-    >>> read_topology("node:2 core:2 pu:2")
+    >>> pasted_topology("node:2 core:2 pu:2")
     <Topology: 8 CPUs, 2 nodes, 4 clusters, 4 cores>
-    >>> read_topology('{"nodes": {"0": "0-3"}, "possible": "0-3", "present": "0-3"}')
+    >>> pasted_topology('{"nodes": {"0": "0-3"}, "possible": "0-3", "present": "0-3"}')
     <Topology: 4 CPUs, 1 node, 4 clusters, 4 cores>
     """
     if not text.lstrip().startswith("{"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The explorer: a machine under two revisions, in the live view and as the text of a mail.
 
-One class, and so longer than most modules: its controls all change the same few things.
+This module has over 450 lines since it is one class, whose controls all change the same few things.
 """
 
 import base64
@@ -29,7 +29,7 @@ from groupcpus.panels.choices import (
     button,
     control_value,
     machine_controls,
-    read_topology,
+    pasted_topology,
 )
 from groupcpus.panels.controls import Panel, main_devices, most_queues
 from groupcpus.panels.documents import live_machine, live_run, why
@@ -344,7 +344,7 @@ class Explorer(Panel):
         if not text.strip():
             return
         try:
-            read_topology(text)
+            pasted_topology(text)
         except GroupCpusError:
             if "\n" not in text.strip() and not text.lstrip().startswith(("{", "<")):
                 raise
@@ -376,7 +376,7 @@ class Explorer(Panel):
             control.layout.display = shown
 
     def _custom_machine(self) -> Machine:
-        topology = read_topology(self._custom_text())
+        topology = pasted_topology(self._custom_text())
         drive = (Device("nvme0", "nvme", 1),)
         return Machine(CUSTOM, "custom machine", "x86_64", "x86", topology, drive)
 
@@ -397,7 +397,7 @@ class Explorer(Panel):
         if name == CUSTOM and "document" in state:
             machine = parse_machine(state["document"])
         elif name == CUSTOM:
-            machine = Machine(CUSTOM, "", "", "", read_topology(state.get("topology", "")), ())
+            machine = Machine(CUSTOM, "", "", "", pasted_topology(state.get("topology", "")), ())
         elif name in self.controls["machine"].options or name in machine_names():
             machine = self._given if name == self._given_name else load_machine(name)
         else:
@@ -438,7 +438,7 @@ def _figure(runs: tuple[Run, Run], picture: str, show: str) -> Any:
     }
     if picture in draw:
         return draw[picture](*runs)
-    return pictures.compare(*runs, show=show)
+    return pictures.compare_runs(*runs, show=show)
 
 
 def _png(runs: tuple[Run, Run], picture: str, show: str) -> bytes:

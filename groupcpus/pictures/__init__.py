@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from groupcpus.pictures.decisions import decision_frame, decision_strip
     from groupcpus.pictures.layout import MAX_CIRCLES, Layout, nested_layout, topology_graph
     from groupcpus.pictures.lives import cpus_over_steps
-    from groupcpus.pictures.loads import compare, compare_distributions, distribution, irqs_per_cpu
+    from groupcpus.pictures.loads import (
+        compare_distributions,
+        compare_runs,
+        distribution,
+        irqs_per_cpu,
+    )
     from groupcpus.pictures.maps import MapWords, compare_maps, topology_legend, topology_map
     from groupcpus.pictures.masks import affinity_matrix, compare_masks, compare_sharing, sharing
     from groupcpus.pictures.queue_counts import queue_chart
@@ -30,10 +35,10 @@ __all__ = [
     "MapWords",
     "affinity_matrix",
     "agreement",
-    "compare",
     "compare_distributions",
     "compare_maps",
     "compare_masks",
+    "compare_runs",
     "compare_sharing",
     "cpus_over_steps",
     "decision_frame",
@@ -79,7 +84,7 @@ _ROOMS = {
     ),
     "lives": ("cpus_over_steps",),
     "loads": (
-        "compare",
+        "compare_runs",
         "compare_distributions",
         "distribution",
         "irqs_per_cpu",

@@ -34,7 +34,7 @@ from groupcpus.pictures.base import (
 )
 from groupcpus.pictures.stories import headline
 
-__all__ = ["compare", "compare_distributions", "distribution", "irqs_per_cpu"]
+__all__ = ["compare_distributions", "compare_runs", "distribution", "irqs_per_cpu"]
 
 # CPUs in a row of a heatmap.
 ROW = 64
@@ -282,7 +282,7 @@ def _node_rows(topology: Topology) -> list[tuple[int, list[int]]]:
 
 
 @drawing
-def compare(
+def compare_runs(
     before: Run, after: Run, labels: tuple[str, str] = ("before", "after"), show: str = "IRQs"
 ) -> Figure:
     """Draw two runs of a machine, one above the other on the same scale, each with its label.
@@ -292,7 +292,7 @@ def compare(
     >>> from groupcpus import simulate
     >>> chips = ("gicv3", "its")
     >>> runs = [simulate("D16plds_v6", revision="cluster", irqchip=chip) for chip in chips]
-    >>> [ax.get_title(loc="left")[:35] for ax in compare(*runs, labels=("GICv3", "ITS")).axes]
+    >>> [ax.get_title(loc="left")[:35] for ax in compare_runs(*runs, labels=("GICv3", "ITS")).axes]
     ['GICv3, cluster: 2 IRQs at most, on ', 'ITS, cluster: 2 CPUs do double duty']
     """
     figure = Figure(figsize=PAIR)

@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
 
 from groupcpus.engine.topology import Topology
-from groupcpus.observed.replay import Replay, Row
+from groupcpus.observed.replay import Replay, ReplayedRow
 from groupcpus.pictures.base import COUNTS, HOT, NODE_COLOURS, axes_of, luminance
 
 
@@ -83,7 +83,7 @@ def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) 
     Axes
     """
     topology = replay.recording.topology
-    rows: dict[tuple[str, int], Row] = {
+    rows: dict[tuple[str, int], ReplayedRow] = {
         (row.device, row.queue): row
         for row in replay.rows
         if row.phase == phase and row.kind == "effective"
@@ -132,6 +132,6 @@ def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) 
     return ax
 
 
-def _node(row: Row | None, topology: Topology) -> int | None:
+def _node(row: ReplayedRow | None, topology: Topology) -> int | None:
     """Return the node of the CPU that was recorded."""
     return topology.node_of(int(row.recorded)) if row and row.recorded.isdigit() else None

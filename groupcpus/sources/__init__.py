@@ -7,6 +7,6 @@ in by one `door`.
 
 from groupcpus.sources.combine import Loaded, LoadedMachine
 from groupcpus.sources.door import load, load_machine, load_topology
-from groupcpus.sources.facts import Interrupt
+from groupcpus.sources.facts import ShownInterrupt
 
-__all__ = ["Interrupt", "Loaded", "LoadedMachine", "load", "load_machine", "load_topology"]
+__all__ = ["Loaded", "LoadedMachine", "ShownInterrupt", "load", "load_machine", "load_topology"]

@@ -11,10 +11,10 @@ from groupcpus.machines.machine import Machine
 from groupcpus.sources.combine import Loaded
 from groupcpus.sources.found import (
     FoundDevice,
+    bus_order,
     find_devices,
     find_mapped,
     irqchip_of,
-    natural,
     nvme_parameter,
 )
 
@@ -103,7 +103,7 @@ def _assembled(loaded: Loaded, topology: Topology, name: str, irqchip: str | Non
     if left_out:
         few = ", ".join(left_out[:5]) + ", ..." * (len(left_out) > 5)
         notes.append(f"without {few}, whose interrupts are not spread like these")
-    loops = sorted((disk for disk in loaded.queue_maps if _LOOP.fullmatch(disk)), key=natural)
+    loops = sorted((disk for disk in loaded.queue_maps if _LOOP.fullmatch(disk)), key=bus_order)
     own = [Device(disk, "loop") for disk in loops] + own
     return Machine(
         name,

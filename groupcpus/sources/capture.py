@@ -29,6 +29,8 @@ mount.  Names that a user may have chosen are reduced:
   and DISKS), with no number of more than four digits;
 * of the kernel's release only numbers and the words of distributions (see RELEASE_WORDS) are kept,
   any other word becomes "local".
+
+This module has over 450 lines since it has to run alone, copied to another machine.
 """
 
 import argparse

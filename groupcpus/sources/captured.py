@@ -15,7 +15,7 @@ from groupcpus.sources import limits
 from groupcpus.sources.capture import FORMAT, VERSION
 from groupcpus.sources.facts import (
     Facts,
-    Interrupt,
+    ShownInterrupt,
     read_cpu,
     read_cpulist,
     read_node,
@@ -224,8 +224,8 @@ def _read_distances(where: str, topology: _Topology, ids: Sequence[CpuSet], fact
         facts.distances[read_node(at, node)] = dict(zip(columns, row, strict=True))
 
 
-def _interrupt(where: str, entry: _Interrupt) -> Interrupt:
-    return Interrupt(
+def _interrupt(where: str, entry: _Interrupt) -> ShownInterrupt:
+    return ShownInterrupt(
         entry.irq,
         chip=entry.chip,
         hwirq=entry.hwirq,

@@ -11,7 +11,7 @@ from groupcpus.errors import FormatError
 from groupcpus.machines.machine import Machine
 from groupcpus.sources import limits
 from groupcpus.sources.doubts import doubts_about
-from groupcpus.sources.facts import X86, Facts, Interrupt, few
+from groupcpus.sources.facts import X86, Facts, ShownInterrupt, few
 
 __all__ = ["Loaded", "LoadedMachine", "combine"]
 
@@ -39,7 +39,7 @@ class Loaded:
         Architecture (``uname -m``) and kernel release.
     isolated : CpuSet or None
         /sys/devices/system/cpu/isolated.
-    interrupts : tuple of Interrupt
+    interrupts : tuple of ShownInterrupt
         By number.
     queue_maps, queue_kinds : mapping
         For each disk, hardware queue to CPUs, and hardware queue to "default", "read" or "poll".
@@ -70,7 +70,7 @@ class Loaded:
     arch: str | None = None
     kernel: str | None = None
     isolated: CpuSet | None = None
-    interrupts: tuple[Interrupt, ...] = ()
+    interrupts: tuple[ShownInterrupt, ...] = ()
     queue_maps: Mapping[str, Mapping[int, CpuSet]] = field(default_factory=dict)
     queue_kinds: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     devices: tuple[Mapping[str, Any], ...] = ()
@@ -369,9 +369,9 @@ def _distances(parts: _Combined, count: int) -> list[list[int]] | None:
     ]
 
 
-def _interrupts(parts: _Combined, topology: Topology | None) -> tuple[Interrupt, ...]:
+def _interrupts(parts: _Combined, topology: Topology | None) -> tuple[ShownInterrupt, ...]:
     """Join what the sources say of each interrupt, the first one counting."""
-    joined: dict[int, Interrupt] = {}
+    joined: dict[int, ShownInterrupt] = {}
     if sum(bool(facts.interrupts) and facts.has_counts() for facts in parts.sources) > 1:
         parts.note("interrupts are counted more than once: the first counts are taken")
     for facts in parts.sources:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError
-from groupcpus.sources.facts import Facts, Interrupt, few
+from groupcpus.sources.facts import Facts, ShownInterrupt, few
 
 __all__ = ["doubts_about"]
 
@@ -14,7 +14,7 @@ def doubts_about(
     sources: Iterable[Facts],
     cpus: CpuSet,
     origins: Mapping[str, str],
-    interrupts: Iterable[Interrupt],
+    interrupts: Iterable[ShownInterrupt],
 ) -> Iterator[str]:
     """Yield a sentence for each reason to doubt that the machine is whole.
 
@@ -26,7 +26,7 @@ def doubts_about(
         The CPUs that are taken to be possible.
     origins : mapping of str to str
         Which source each part is from.
-    interrupts : iterable of Interrupt
+    interrupts : iterable of ShownInterrupt
         What is known of them.
 
     Raises
@@ -55,7 +55,7 @@ def _missing_cpus(
     sources: Iterable[Facts],
     cpus: CpuSet,
     origins: Mapping[str, str],
-    interrupts: Iterable[Interrupt],
+    interrupts: Iterable[ShownInterrupt],
 ) -> Iterator[str]:
     """Find CPUs that something names, but no list of the CPUs."""
     if holes := CpuSet(range(max(cpus, default=0))) - cpus:

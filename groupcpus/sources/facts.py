@@ -16,7 +16,7 @@ from groupcpus.errors import CpuListError, FormatError, brief
 from groupcpus.machines.machine import Machine
 from groupcpus.sources import limits
 
-__all__ = ["Facts", "Interrupt"]
+__all__ = ["Facts", "ShownInterrupt"]
 
 
 Line = tuple[int, str]
@@ -26,7 +26,7 @@ X86 = frozenset({"x86_64", "i386", "i486", "i586", "i686", "x86"})
 
 
 @dataclass(frozen=True)
-class Interrupt:
+class ShownInterrupt:
     """One line of /proc/interrupts and what /proc/irq says of it; None is "not told"."""
 
     irq: int
@@ -74,7 +74,7 @@ class Facts:
     kernel: str | None = None
     cmdline: tuple[str, ...] = ()
     nvme: dict[str, str] = field(default_factory=dict)
-    interrupts: dict[int, Interrupt] = field(default_factory=dict)
+    interrupts: dict[int, ShownInterrupt] = field(default_factory=dict)
     columns: dict[int, dict[int, int]] = field(default_factory=dict)
     """Counts of interrupts by the place of their column, where no header names its CPU."""
     column_count: int = 0
@@ -177,7 +177,7 @@ def read_distances(where: str, words: list[str]) -> list[int]:
     return [read_number(where, word, 255) for word in words]
 
 
-def distinct(where: str, by_cpu: dict[int, CpuSet]) -> list[CpuSet]:
+def distinct_sets(where: str, by_cpu: dict[int, CpuSet]) -> list[CpuSet]:
     """Make the sets that CPUs are in (cores, clusters) out of what each CPU says of its own.
 
     Raises

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.sources.combine import Loaded
-from groupcpus.sources.facts import X86, Interrupt
+from groupcpus.sources.facts import X86, ShownInterrupt
 
 __all__ = [
     "FoundDevice",
-    "Vector",
+    "FoundVector",
+    "bus_order",
     "find_devices",
     "find_mapped",
     "irqchip_of",
-    "natural",
     "nvme_parameter",
     "release_version",
     "valid_name",
@@ -48,7 +48,7 @@ _NUMBERED = re.compile(rf"(.{{1,200}}?)(?:[-_.:]{_QUEUE_WORD}[-_.:]?|[-_:])([0-9
 
 
 @dataclass(frozen=True)
-class Vector:
+class FoundVector:
     """A vector of a device.
 
     Attributes
@@ -61,7 +61,7 @@ class Vector:
         Whether it is a queue's; others are NVMe's admin queue, virtio's configuration, and so on.
     queue : int or None
         The queue's number in its name.
-    told : Interrupt
+    told : ShownInterrupt
         What the sources say of it.
     """
 
@@ -69,7 +69,7 @@ class Vector:
     name: str
     role: str
     queue: int | None
-    told: Interrupt
+    told: ShownInterrupt
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class FoundDevice:
         As `Device` has it.
     spreads : bool or None
         Whether its driver is known to let the kernel spread its vectors; None: not known.
-    vectors : tuple of Vector
+    vectors : tuple of FoundVector
         In the order of their allocation.
     slot, driver : str or None
         On the bus, and of the kernel, where known.
@@ -103,7 +103,7 @@ class FoundDevice:
     name: str
     kind: str
     spreads: bool | None
-    vectors: tuple[Vector, ...]
+    vectors: tuple[FoundVector, ...]
     slot: str | None = None
     driver: str | None = None
     node: int | None = None
@@ -113,7 +113,7 @@ class FoundDevice:
     from_maps: bool = False
 
     @property
-    def queues(self) -> tuple[Vector, ...]:
+    def queues(self) -> tuple[FoundVector, ...]:
         """The vectors of queues."""
         return tuple(vector for vector in self.vectors if vector.role == "queue")
 
@@ -122,7 +122,7 @@ class FoundDevice:
 class _Heap:
     """The interrupts of one device, while they are being found."""
 
-    told: list[Interrupt] = field(default_factory=list)
+    told: list[ShownInterrupt] = field(default_factory=list)
     slot: str | None = None
     driver: str | None = None
     pci_class: str = ""
@@ -131,14 +131,14 @@ class _Heap:
     queue_count: int | None = None
 
 
-def find_devices(loaded: Loaded) -> tuple[tuple[FoundDevice, ...], tuple[Interrupt, ...]]:
+def find_devices(loaded: Loaded) -> tuple[tuple[FoundDevice, ...], tuple[ShownInterrupt, ...]]:
     r"""Put interrupts together by device.
 
     Returns
     -------
     devices : tuple of FoundDevice
         Those that have a queue's interrupt, or more than one interrupt, by slot or by name.
-    others : tuple of Interrupt
+    others : tuple of ShownInterrupt
         The rest: timers, consoles, controllers with a single interrupt.
 
     Examples
@@ -176,11 +176,11 @@ def find_devices(loaded: Loaded) -> tuple[tuple[FoundDevice, ...], tuple[Interru
             devices.append(found)
         else:
             others += heap.told
-    devices.sort(key=lambda found: natural(found.slot or found.name))
+    devices.sort(key=lambda found: bus_order(found.slot or found.name))
     return _distinct(devices), tuple(sorted(others, key=lambda told: told.irq))
 
 
-def _key(told: Interrupt) -> str:
+def _key(told: ShownInterrupt) -> str:
     """Guess whose an interrupt is by its name and its chip's."""
     for text in (*told.actions, told.chip):
         if found := _SLOT.search(text):
@@ -249,7 +249,7 @@ def _device(key: str, heap: _Heap, loaded: Loaded) -> FoundDevice:
     )
 
 
-def _vectors(told: list[Interrupt]) -> Iterator[Vector]:
+def _vectors(told: list[ShownInterrupt]) -> Iterator[FoundVector]:
     # A device's vectors are allocated in the order of their hwirqs.
     for interrupt in sorted(told, key=lambda one: (one.hwirq or 0, one.irq)):
         name = ", ".join(interrupt.actions)
@@ -259,7 +259,7 @@ def _vectors(told: list[Interrupt]) -> Iterator[Vector]:
             if is_queue:
                 break
         role = "queue" if is_queue else "other"
-        yield Vector(interrupt.irq, name, role, queue, interrupt)
+        yield FoundVector(interrupt.irq, name, role, queue, interrupt)
 
 
 def _maps(name: str, slot: str | None, loaded: Loaded) -> list[tuple[int, CpuSet, str | None]]:
@@ -286,7 +286,7 @@ def find_mapped(loaded: Loaded, devices: Iterable[FoundDevice]) -> list[FoundDev
     shown = {device.name for device in devices}
     slots = {device.slot for device in devices} - {None}
     mapped: list[FoundDevice] = []
-    for disk in sorted(loaded.queue_maps, key=natural):
+    for disk in sorted(loaded.queue_maps, key=bus_order):
         nvme = re.fullmatch("(nvme[0-9]{1,6})(?:c[0-9]+)?n[0-9]+", disk, re.ASCII)
         name = nvme[1] if nvme else disk
         slot = loaded.disk_slots.get(disk)
@@ -295,12 +295,12 @@ def find_mapped(loaded: Loaded, devices: Iterable[FoundDevice]) -> list[FoundDev
         kinds = loaded.queue_kinds.get(disk, {})
         queues = [queue for queue in sorted(loaded.queue_maps[disk]) if kinds.get(queue) != "poll"]
         vectors = tuple(
-            Vector(
+            FoundVector(
                 queue,
                 f"{disk} queue {queue}",
                 "queue",
                 queue + bool(nvme),
-                Interrupt(queue, affinity=loaded.queue_maps[disk][queue]),
+                ShownInterrupt(queue, affinity=loaded.queue_maps[disk][queue]),
             )
             for queue in queues
         )
@@ -317,7 +317,7 @@ def find_mapped(loaded: Loaded, devices: Iterable[FoundDevice]) -> list[FoundDev
     return mapped
 
 
-def natural(name: str) -> list[tuple[int, str]]:
+def bus_order(name: str) -> list[tuple[int, str]]:
     """Sort nvme2 before nvme10, and slots in the order of the bus."""
     if _SLOT.fullmatch(name):
         return [(int(part, 16), "") for part in re.split("[:.]", name)]

@@ -10,6 +10,7 @@ import re
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError, brief
 from groupcpus.sources import limits
+from groupcpus.sources.capture import split_description
 from groupcpus.sources.facts import (
     Facts,
     numbered,
@@ -19,7 +20,7 @@ from groupcpus.sources.facts import (
 )
 from groupcpus.sources.irqfiles import note_interrupt
 
-__all__ = ["InterruptsReader", "read_interrupts", "split_description"]
+__all__ = ["InterruptsReader", "read_interrupts"]
 
 # The kernel counts in 64 bits at most.
 MAX_DIGITS = 20
@@ -32,7 +33,6 @@ _NEXT_PIECE = re.compile(
     r"\s*(?:[0-9]{0,5}|U?[0-9]{1,5}|PU[0-9]{1,5})(?:\s*CPU[0-9]{1,5})*(?:\s+C(?:PU?)?)?\s*",
     re.ASCII,
 )
-_HWIRQ = re.compile(r"([0-9]{1,20})(?:-[A-Za-z]\S*)?", re.ASCII)
 _COUNT = re.compile(f"[0-9]{{1,{MAX_DIGITS}}}", re.ASCII)
 _LABEL = re.compile(r" *(?:([0-9]{1,9})|[A-Z][A-Z0-9]{2,7}):(?=\s|$)", re.ASCII)
 # Without a header, three counts at least and a chip's name are asked for.
@@ -40,37 +40,6 @@ _HEADLESS = re.compile(r" *[0-9]{1,9}:((?: +[0-9]{1,20}){2,8192}) +\S*[A-Za-z]",
 _NAME = re.compile(r"(?=.*[A-Za-z])[\w@.:,-]{1,100}", re.ASCII)
 _AFFINITY_ALONE = re.compile(r" [0-9]+(?:[,-][0-9]+)+ *", re.ASCII)
 _AFFINITY = re.compile(r"(.*?) affinity: ?(\S*)")
-
-
-def split_description(words: str) -> tuple[str, int | None, tuple[str, ...]]:
-    """Split what follows the counts: the chip's name, the hwirq, the names of the actions.
-
-    Chip names have blanks in them, some chips have no hwirq, an interrupt may have no action.
-
-    Examples
-    --------
-    >>> split_description("Hyper-V PCIe MSI 4138200989697-edge      mana_q0")
-    ('Hyper-V PCIe MSI', 4138200989697, ('mana_q0',))
-    >>> split_description("nwl_pcie:msi 524288 Edge      nvme0q0, nvme0q1")
-    ('nwl_pcie:msi', 524288, ('nvme0q0', 'nvme0q1'))
-    >>> split_description("xen-pirq-msi-x     eth0-Tx-Rx-0")
-    ('xen-pirq-msi-x', None, ('eth0-Tx-Rx-0',))
-    """
-    tokens = words.split()
-    if not tokens:
-        return "", None, ()
-    for at, token in enumerate(tokens[1:], start=1):
-        if found := _HWIRQ.fullmatch(token):
-            chip, hwirq, rest = " ".join(tokens[:at]), int(found[1]), tokens[at + 1 :]
-            break
-    else:
-        chip, hwirq, rest = tokens[0], None, tokens[1:]
-        if rest and rest[0].startswith("-"):
-            # The flow handler's name without a number: "xen-dyn    -event     eth0".
-            rest = rest[1:]
-    if rest and rest[0] in ("Edge", "Level"):
-        rest = rest[1:]
-    return chip, hwirq, tuple(name for name in " ".join(rest).split(", ") if name)
 
 
 def read_interrupts(text: str, where: str) -> Facts:
@@ -216,7 +185,7 @@ class InterruptsReader:
             if found := _AFFINITY.fullmatch(description):
                 description = found[1]
                 told["affinity"] = read_cpulist(at, found[2])
-            chip, hwirq, actions = split_description(description)
+            chip, hwirq, names = split_description(description)
             if cpus:
                 told["counts"] = {
                     cpu: int(text)
@@ -226,7 +195,7 @@ class InterruptsReader:
             else:
                 facts.columns[irq] = {at: int(text) for at, text in enumerate(counts) if int(text)}
             told |= {"chip": chip[: limits.NAME], "hwirq": hwirq}
-            told["actions"] = tuple(name[: limits.NAME] for name in actions[:64])
+            told["actions"] = tuple(name[: limits.NAME] for name in names[:64])
             note_interrupt(facts, at, irq, **told)
         if facts.interrupts and not named:
             raise FormatError(

@@ -7,7 +7,7 @@ from groupcpus.errors import FormatError, brief
 from groupcpus.sources import limits
 from groupcpus.sources.facts import (
     Facts,
-    Interrupt,
+    ShownInterrupt,
     read_cpulist,
     read_mask,
     read_number,
@@ -24,7 +24,7 @@ def note_interrupt(facts: Facts, where: str, irq: int, **told: Any) -> None:
     FormatError
         If the same was told before, and differently.
     """
-    known = facts.interrupts.get(irq) or Interrupt(irq)
+    known = facts.interrupts.get(irq) or ShownInterrupt(irq)
     if irq not in facts.interrupts and len(facts.interrupts) >= limits.INTERRUPTS:
         raise FormatError(where, f"more than {limits.INTERRUPTS} interrupts")
     for name, value in told.items():
@@ -35,7 +35,7 @@ def note_interrupt(facts: Facts, where: str, irq: int, **told: Any) -> None:
                 f"{name} of interrupt {irq} is {brief(str(value))} here, "
                 f"{brief(str(before))} before",
             )
-    facts.interrupts[irq] = Interrupt(**(vars(known) | told))
+    facts.interrupts[irq] = ShownInterrupt(**(vars(known) | told))
 
 
 _FILES = {

@@ -18,7 +18,7 @@ from groupcpus.errors import FormatError, brief
 from groupcpus.sources import limits
 from groupcpus.sources.facts import (
     Facts,
-    distinct,
+    distinct_sets,
     few,
     read_cpu,
     read_cpulist,
@@ -314,12 +314,12 @@ def _read_cpus(tree: Tree, facts: Facts) -> None:
     told = CpuSet(siblings)
     siblings = {cpu: cpus for cpu, cpus in siblings.items() if cpus}
     if siblings:
-        facts.siblings = distinct(f"{tree.where}: thread_siblings_list", siblings)
+        facts.siblings = distinct_sets(f"{tree.where}: thread_siblings_list", siblings)
         facts.untold = (facts.possible or told) - told
     if clusters:
         facts.no_cluster = CpuSet(cpu for cpu, cpus in clusters.items() if not cpus)
         clusters = {cpu: cpus for cpu, cpus in clusters.items() if cpus}
-        facts.clusters = distinct(f"{tree.where}: cluster_cpus_list", clusters)
+        facts.clusters = distinct_sets(f"{tree.where}: cluster_cpus_list", clusters)
     if facts.online is None and facts.present is None and facts.possible is None and told:
         # CPUs that are offline lose these files.
         facts.online = told
@@ -389,7 +389,7 @@ def _read_l2(
             if name in cache and cpu not in shared:
                 shared[cpu] = read(f"{tree.where}: cpu{cpu}/cache/{index}/{name}", cache[name])
     if shared:
-        facts.l2 = distinct(f"{tree.where}: shared_cpu_list of the L2", shared)
+        facts.l2 = distinct_sets(f"{tree.where}: shared_cpu_list of the L2", shared)
     _read_last_level(tree, facts, caches, told)
 
 
@@ -410,7 +410,7 @@ def _read_last_level(
             elif "shared_cpu_map" in cache:
                 shared[cpu] = read_mask(tree.where, cache["shared_cpu_map"])
     try:
-        facts.llcs = distinct(f"{tree.where}: last-level caches", shared) or None
+        facts.llcs = distinct_sets(f"{tree.where}: last-level caches", shared) or None
     except FormatError as error:
         facts.notes.append(f"{error}; the last-level caches are left out")
 

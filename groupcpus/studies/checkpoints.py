@@ -27,7 +27,7 @@ try:
 except ImportError:  # Windows, where a second sweep is not noticed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Folder", "Part"]
+__all__ = ["Folder", "StoredPart"]
 
 _LABEL = "sweep.json"
 _LOCK = "sweep.lock"
@@ -36,7 +36,7 @@ _KEY = b"groupcpus"
 
 
 @dataclass(frozen=True)
-class Part:
+class StoredPart:
     """What a job's file must be: whose rows, and which of the whole."""
 
     job: str
@@ -66,11 +66,11 @@ class Folder:
     ----------
     path : Path
         The folder; made if it is not there.
-    parts : sequence of Part
+    parts : sequence of StoredPart
         All jobs of the sweep, in order.
     """
 
-    def __init__(self, path: Path, parts: Sequence[Part]) -> None:
+    def __init__(self, path: Path, parts: Sequence[StoredPart]) -> None:
         self.path = path
         self.parts = parts
         self.distrusted: dict[int, str] = {}

@@ -199,7 +199,7 @@ class TiledRevision(Revision):
         return deal_tiles(clusters, cores, ngroups, turn.total) or Deal([])
 
 
-class Layout(NamedTuple):
+class Borders(NamedTuple):
     """Some CPUs in the order of their clusters and cores."""
 
     clusters: tuple[int, ...]
@@ -209,13 +209,13 @@ class Layout(NamedTuple):
     in_order: list[int]
 
 
-def layout(topology: Topology, cpus: Sequence[int]) -> Layout:
+def layout(topology: Topology, cpus: Sequence[int]) -> Borders:
     """Put CPUs in order, each cluster and core from its lowest CPU on.
 
     Examples
     --------
     >>> layout(Topology.uniform(nodes=1, cpus_per_node=8, threads=2, cluster=4), range(3, 8))
-    Layout(clusters=(1, 4), cores=(1, 2, 2), in_order=[3, 4, 5, 6, 7])
+    Borders(clusters=(1, 4), cores=(1, 2, 2), in_order=[3, 4, 5, 6, 7])
     """
     core_of = topology.core_ids.__getitem__
     clusters = topology.clusters_in(cpus) or ()
@@ -224,7 +224,7 @@ def layout(topology: Topology, cpus: Sequence[int]) -> Layout:
         clusters = ()
     whole = clusters or (tuple(cpus),)
     cores = [core for members in whole for core in split(members, core_of)]
-    return Layout(
+    return Borders(
         tuple(map(len, clusters)), tuple(map(len, cores)), [cpu for core in cores for cpu in core]
     )
 

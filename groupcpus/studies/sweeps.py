@@ -33,7 +33,7 @@ from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.requests import request_order
 from groupcpus.studies.batch import get_ready
 from groupcpus.studies.cells import Axes, Job, frame_of, is_compiled, run_job, with_devices
-from groupcpus.studies.checkpoints import Folder, Part
+from groupcpus.studies.checkpoints import Folder, StoredPart
 from groupcpus.studies.fingerprint import fingerprint, source_fingerprint
 from groupcpus.studies.rows import Row, figures
 
@@ -180,13 +180,13 @@ def _listed(name: str, values: Any) -> tuple[Any, ...] | None:
     return tuple(values)
 
 
-def _parts(jobs: Sequence[Job]) -> list[Part]:
+def _parts(jobs: Sequence[Job]) -> list[StoredPart]:
     """Say what the file of each job must hold."""
     sizes = [job.size for job in jobs]
     firsts = accumulate(sizes, initial=0)
     source = source_fingerprint()
     return [
-        Part(fingerprint((source, job)), first, size)
+        StoredPart(fingerprint((source, job)), first, size)
         for job, first, size in zip(jobs, firsts, sizes, strict=False)
     ]
 

@@ -23,15 +23,15 @@ from groupcpus.studies.claims.texts import (
     claims_document,
     claims_table,
     claims_text,
-    table,
+    entries,
 )
-from groupcpus.studies.claims.trials import Finding, Trial
+from groupcpus.studies.claims.trials import Outcome, Trial
 
 __all__ = [
     "VERDICTS",
     "Claim",
-    "Finding",
     "Ledger",
+    "Outcome",
     "Result",
     "Trial",
     "answers",
@@ -40,10 +40,10 @@ __all__ = [
     "claims_table",
     "claims_text",
     "cluster",
+    "entries",
     "load_claims",
     "mana",
     "rotation",
     "rule",
-    "table",
     "thread",
 ]

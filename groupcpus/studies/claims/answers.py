@@ -18,7 +18,7 @@ from groupcpus.studies.claims.trials import (
     PROBES,
     RANDOM_ORDERS,
     STRICT_ORDERS,
-    Finding,
+    Outcome,
     Trial,
     empty_masks,
     from_starts,
@@ -35,7 +35,7 @@ from groupcpus.studies.claims.trials import (
 
 
 @scenario("R17a")
-def _r17a() -> Finding:
+def _r17a() -> Outcome:
     """Look whether the number of groups in node 0 of L48s_v2 changes with the offset."""
 
     def groups_of_node_0(revision: str) -> set[int]:
@@ -48,23 +48,23 @@ def _r17a() -> Finding:
     old, new = groups_of_node_0("rotate-v2"), groups_of_node_0("rotate-next")
     per_node = run_of("L48s_v2", REVISIONS["rotate-next"]).summary.per_node.values()
     note = f"Interrupts a node of L48s v2 come to {'/'.join(map(str, per_node))} in the later tree."
-    return Finding((Trial("rotate-next", len(old) == 1 < len(new)),), note=note)
+    return Outcome((Trial("rotate-next", len(old) == 1 < len(new)),), note=note)
 
 
 @scenario("R17b")
-def _r17b() -> Finding:
+def _r17b() -> Outcome:
     run = run_of("D16plds_v6", REVISIONS["rotate-next"])
-    return Finding((Trial("rotate-next", run.spread_end == len(run.machine.devices)),))
+    return Outcome((Trial("rotate-next", run.spread_end == len(run.machine.devices)),))
 
 
 @scenario("R17c")
-def _r17c() -> Finding:
+def _r17c() -> Outcome:
     trials = (Trial("rotate-next", empty_masks("rotate-next", at) == 0, at) for at in NEAR_WRAP)
-    return Finding(tuple(trials), "counter")
+    return Outcome(tuple(trials), "counter")
 
 
 @scenario("R17d")
-def _r17d() -> Finding:
+def _r17d() -> Outcome:
     """Re-place the extras of every machine of up to 4 clusters of up to 4 CPUs."""
     fits = True
     for count in range(1, 5):
@@ -75,19 +75,19 @@ def _r17d() -> Finding:
                 clusters = [CpuSet(range(end - n, end)) for n, end in zip(sizes, ends, strict=True)]
                 topology = Topology(everything, everything, everything, {0: everything}, clusters)
                 fits &= all(group_cpus_evenly(topology, numgrps, spread_offset=count).bits)
-    return Finding((Trial("rotate-v2", fits),))
+    return Outcome((Trial("rotate-v2", fits),))
 
 
 @scenario("R17e")
-def _r17e() -> Finding:
+def _r17e() -> Outcome:
     """Deal in one loop and without a union, and compare what groups get."""
-    return Finding((Trial("1 to 24 CPUs, every offset", {"same_sizes": _one_loop(guard=True)}),))
+    return Outcome((Trial("1 to 24 CPUs, every offset", {"same_sizes": _one_loop(guard=True)}),))
 
 
 @scenario("R17f")
-def _r17f() -> Finding:
+def _r17f() -> Outcome:
     """Leave the test for no extra CPUs out of that loop."""
-    return Finding((Trial("1 to 24 CPUs, every offset", {"same_sizes": _one_loop(guard=False)}),))
+    return Outcome((Trial("1 to 24 CPUs, every offset", {"same_sizes": _one_loop(guard=False)}),))
 
 
 def _one_loop(guard: bool) -> bool:
@@ -104,7 +104,7 @@ def _one_loop(guard: bool) -> bool:
 
 
 @scenario("R17g")
-def _r17g() -> Finding:
+def _r17g() -> Outcome:
     """Give every CPU a cluster of its own, as arm64 does where firmware names none."""
     cpus = CpuSet("0-7")
     alone = Topology(cpus, cpus, cpus, {0: cpus}, [CpuSet([cpu]) for cpu in cpus])
@@ -116,11 +116,11 @@ def _r17g() -> Finding:
             for topology in (alone, plain)
         ]
         trials.append(Trial("clusters of one CPU", {"as_without": masks[0] == masks[1]}, numgrps))
-    return Finding(tuple(trials), "groups")
+    return Outcome(tuple(trials), "groups")
 
 
 @scenario("R18a")
-def _r18a() -> Finding:
+def _r18a() -> Outcome:
     """Compare the masks of each disk when admin calls come first and in between."""
 
     def masks(probe: str) -> list[CpuSet]:
@@ -130,11 +130,11 @@ def _r18a() -> Finding:
     first, between = (masks(probe) for probe in PROBES)
     changed = sum(a != b for a, b in zip(first, between, strict=True))
     note = f"Of {len(first)} masks of L96as_v4 {changed} differ between the two probe orders."
-    return Finding((Trial("", changed > 0),), note=note)
+    return Outcome((Trial("", changed > 0),), note=note)
 
 
 @scenario("R18b")
-def _r18b() -> Finding:
+def _r18b() -> Outcome:
     """Reset a disk after boot: its masks are made anew, its queue map is kept."""
     trials, said = [], []
     for revision in ("cluster", "rotate-v2"):
@@ -151,7 +151,7 @@ def _r18b() -> Finding:
         "submitters outside their mask: the queue map stays as it was at probe "
         "(__blk_mq_update_nr_hw_queues())."
     )
-    return Finding(tuple(trials), note=note)
+    return Outcome(tuple(trials), note=note)
 
 
 def _lowers(machine: str, queues: int, irqchip: str | None, revision: str = "rotate-v2") -> bool:
@@ -173,7 +173,7 @@ def _histogram(machine: str, revision: str, probe: str, start: int) -> dict[int,
 
 
 @scenario("R19")
-def _r19() -> Finding:
+def _r19() -> Outcome:
     """Try numbers of queues, those that divide the CPUs too."""
     counts = (8, 12, 16, 24, 31, 32, 40, 48, 56, 62, 64, 80, 95, 96)
     trials = [
@@ -185,11 +185,11 @@ def _r19() -> Finding:
         f"MANA, a network card, makes {len(nic.calls)} calls of the function: most network drivers "
         "do not ask for managed interrupts."
     )
-    return Finding(tuple(trials), "queues", note)
+    return Outcome(tuple(trials), "queues", note)
 
 
 @scenario("R20")
-def _r20() -> Finding:
+def _r20() -> Outcome:
     """Where admin calls come in between, two disks' I/O calls take every other offset."""
     trials = [
         Trial(
@@ -201,11 +201,11 @@ def _r20() -> Finding:
         )
         for at in range(6)
     ]
-    return Finding(tuple(trials), modulo(6), "The figure needs I/O calls at adjacent offsets.")
+    return Outcome(tuple(trials), modulo(6), "The figure needs I/O calls at adjacent offsets.")
 
 
 @scenario("R21")
-def _r21() -> Finding:
+def _r21() -> Outcome:
     """Compare the most CPUs in use, over all starts of the counter."""
     used = {
         (machine, revision): sorted(
@@ -230,11 +230,11 @@ def _r21() -> Finding:
         f"{machine} under {revision}: {number_ranges(cpus)}"
         for (machine, revision), cpus in used.items()
     )
-    return Finding(tuple(trials), note=f"CPUs in use: {shown}.")
+    return Outcome(tuple(trials), note=f"CPUs in use: {shown}.")
 
 
 @scenario("R22")
-def _r22() -> Finding:
+def _r22() -> Outcome:
     """Call it near if no CPU has more than one interrupt above the best possible."""
     orders = (*STRICT_ORDERS, *RANDOM_ORDERS[:8])
 
@@ -252,11 +252,11 @@ def _r22() -> Finding:
     }
     note = f"Device by device, admin-first, at the 12 starts: {' or '.join(sorted(shown))}."
     logged = logged_boot("x86-48cpu-6nodes-smt2-6x32-rotate-next", value)
-    return Finding((*finding.trials, logged), finding.numbers, note)
+    return Outcome((*finding.trials, logged), finding.numbers, note)
 
 
 @scenario("R23")
-def _r23() -> Finding:
+def _r23() -> Outcome:
     """Look whether clusters of recorded arm64 boots are single CPUs, or whole nodes."""
     trials = []
     for name in (*recording_names(), *recording_names(life=True)):
@@ -266,14 +266,14 @@ def _r23() -> Finding:
         sizes = {len(cluster) for cluster in recording.topology.clusters}
         nodes = {len(cpus) for cpus in recording.topology.nodes.values() if cpus}
         trials.append(Trial(name.removeprefix("life/"), sizes == {1} or sizes == nodes))
-    return Finding(tuple(trials), note="Clusters are what firmware says (PPTT), if it says any.")
+    return Outcome(tuple(trials), note="Clusters are what firmware says (PPTT), if it says any.")
 
 
 @scenario("R24")
-def _r24() -> Finding:
+def _r24() -> Outcome:
     """Numbers of queues at which all groups have 2 CPUs or more, and divide unevenly."""
     trials = []
     for machine, irqchip in (("D96plds_v6", "gicv3"), ("L96as_v4", "x86")):
         for queues in range(18, 47, 4):
             trials.append(Trial(f"{machine}, {irqchip}", _lowers(machine, queues, irqchip), queues))
-    return Finding(tuple(trials), "queues")
+    return Outcome(tuple(trials), "queues")

@@ -11,7 +11,7 @@ from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.irqchips import make_irqchip
 from groupcpus.engine.revisions import REVISIONS, Revision
 from groupcpus.engine.topology import Topology
-from groupcpus.studies.claims.trials import HARDWARE, SORTS, Finding, Trial, machine_named, scenario
+from groupcpus.studies.claims.trials import HARDWARE, SORTS, Outcome, Trial, machine_named, scenario
 
 
 def _xeon(revision: Revision) -> tuple[CpuSet, ...]:
@@ -22,9 +22,9 @@ def _spanned(mask: CpuSet) -> int:
     return len({machine_named("xeon_e_40cpu").topology.cluster_id(cpu) for cpu in mask})
 
 
-def _by_sort(value: Callable[[tuple[CpuSet, ...]], Any], note: str = "") -> Finding:
+def _by_sort(value: Callable[[tuple[CpuSet, ...]], Any], note: str = "") -> Outcome:
     """Compute a value after the cluster patch for each way of sorting equal clusters."""
-    return Finding(
+    return Outcome(
         tuple(
             Trial(name, value(_xeon(replace(REVISIONS["cluster"], sort=sort))))
             for name, sort in SORTS.items()
@@ -34,30 +34,30 @@ def _by_sort(value: Callable[[tuple[CpuSet, ...]], Any], note: str = "") -> Find
 
 
 @scenario("C1a")
-def _c1a() -> Finding:
-    return Finding((Trial("", [len(mask) for mask in _xeon(REVISIONS["numa"])]),))
+def _c1a() -> Outcome:
+    return Outcome((Trial("", [len(mask) for mask in _xeon(REVISIONS["numa"])]),))
 
 
 @scenario("C1b")
-def _c1b() -> Finding:
+def _c1b() -> Outcome:
     ninth = _xeon(REVISIONS["numa"])[8]
     has = ninth & CpuSet("31-32")
-    return Finding((Trial("", {"has": str(has), "clusters": _spanned(ninth)}),))
+    return Outcome((Trial("", {"has": str(has), "clusters": _spanned(ninth)}),))
 
 
 @scenario("C1c")
-def _c1c() -> Finding:
+def _c1c() -> Outcome:
     masks = _xeon(REVISIONS["numa"])[-4:]
     crossing = [str(mask) for mask in masks if _spanned(mask) > 1]
     note = f"{len(crossing)} of the four do: {' and '.join(crossing)}."
-    return Finding((Trial("", bool(crossing)),), note=note)
+    return Outcome((Trial("", bool(crossing)),), note=note)
 
 
 @scenario("C1d")
-def _c1d() -> Finding:
+def _c1d() -> Outcome:
     topology = machine_named("xeon_e_40cpu").topology
     masks = _xeon(REVISIONS["numa"])
-    return Finding(
+    return Outcome(
         tuple(
             Trial(irqchip, make_irqchip(irqchip, topology).assign(masks)[8])
             for irqchip in ("x86", "gicv3")
@@ -67,7 +67,7 @@ def _c1d() -> Finding:
 
 
 @scenario("C2a")
-def _c2a() -> Finding:
+def _c2a() -> Outcome:
     def value(masks: tuple[CpuSet, ...]) -> Any:
         sizes = Counter(map(len, masks))
         return {
@@ -79,12 +79,12 @@ def _c2a() -> Finding:
 
 
 @scenario("C2b")
-def _c2b() -> Finding:
+def _c2b() -> Outcome:
     return _by_sort(lambda masks: CpuSet(cpu for mask in masks if len(mask) == 2 for cpu in mask))
 
 
 @scenario("C2c")
-def _c2c() -> Finding:
+def _c2c() -> Outcome:
     """Find who has the halves, interrupts numbered from 1 in queue order.
 
     In proportion, clusters get a rounded-down share while groups last, so the one that is served
@@ -99,20 +99,20 @@ def _c2c() -> Finding:
 
 
 @scenario("C3")
-def _c3() -> Finding:
-    return Finding((), note=HARDWARE)
+def _c3() -> Outcome:
+    return Outcome((), note=HARDWARE)
 
 
 @scenario("C4a")
-def _c4a() -> Finding:
+def _c4a() -> Outcome:
     """Take the cluster of the first CPU out of the CPUs left: nothing goes if it is empty."""
     topology = Topology.uniform(nodes=1, cpus_per_node=4, cluster=0)
     left = topology.nodes[0]
-    return Finding((Trial("", left - topology.cluster_of(min(left)) == left),))
+    return Outcome((Trial("", left - topology.cluster_of(min(left)) == left),))
 
 
 @scenario("C4b")
-def _c4b() -> Finding:
+def _c4b() -> Outcome:
     """Compare with numa: all cluster masks empty, then that of one CPU among pairs."""
     cpus = CpuSet("0-7")
     pairs = [CpuSet((cpu, cpu + 1)) for cpu in range(0, 8, 2)]
@@ -126,4 +126,4 @@ def _c4b() -> Finding:
                 for revision in ("numa", "cluster")
             )
             trials.append(Trial(name, plain == aware, numgrps))
-    return Finding(tuple(trials), "groups")
+    return Outcome(tuple(trials), "groups")

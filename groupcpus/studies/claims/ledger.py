@@ -12,7 +12,7 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import FormatError, RequestError, brief
 from groupcpus.formats import anything, structured, table, tables, text
 from groupcpus.machines.machine import data_dir, read_toml
-from groupcpus.studies.claims.trials import SCENARIOS, Finding, Trial, number_ranges
+from groupcpus.studies.claims.trials import SCENARIOS, Outcome, Trial, number_ranges
 
 __all__ = [
     "ANSWERED",
@@ -25,7 +25,7 @@ __all__ = [
     "Result",
     "check_claims",
     "load_claims",
-    "plain",
+    "plain_value",
     "read_claims",
     "settings_in_words",
     "verdict",
@@ -97,14 +97,14 @@ class Result:
     """A claim, what was found, and the verdict."""
 
     claim: Claim
-    finding: Finding
+    finding: Outcome
     verdict: str
 
     @property
     def matching(self) -> list[Trial]:
         """The trials that give the asserted value."""
-        asserted = plain(self.claim.asserted)
-        return [trial for trial in self.finding.trials if plain(trial.value) == asserted]
+        asserted = plain_value(self.claim.asserted)
+        return [trial for trial in self.finding.trials if plain_value(trial.value) == asserted]
 
     @property
     def computed(self) -> list[Any]:
@@ -112,7 +112,7 @@ class Result:
         values: list[Any] = []
         counts: list[int] = []
         for trial in self.finding.trials:
-            value = plain(trial.value)
+            value = plain_value(trial.value)
             if value in values:
                 counts[values.index(value)] += 1
             else:
@@ -143,7 +143,7 @@ def verdict(asserted: Any, trials: Sequence[Trial]) -> str:
         return ELSEWHERE
     if asserted is None:
         return ANSWERED
-    hits = sum(plain(trial.value) == plain(asserted) for trial in trials)
+    hits = sum(plain_value(trial.value) == plain_value(asserted) for trial in trials)
     if hits == len(trials):
         return REPRODUCED
     return ASSUMING if hits else CONTRADICTED
@@ -235,12 +235,12 @@ def check_claims(id: str | None = None) -> list[Result]:
     return results
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Bring values of Python and TOML to one form: keys are text, tuples are lists."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain_value(item) for item in value]
     return str(value) if isinstance(value, CpuSet) else value
 
 

@@ -16,7 +16,7 @@ from groupcpus.studies.claims.trials import (
     RANDOM_ORDERS,
     STRICT_ORDERS,
     WRAP,
-    Finding,
+    Outcome,
     Trial,
     before_patch,
     counts_of,
@@ -33,7 +33,7 @@ from groupcpus.studies.claims.trials import (
 
 
 @scenario("R1")
-def _r1() -> Finding:
+def _r1() -> Outcome:
     machine = machine_named("L96as_v4")
     nodes = machine.topology.nodes
 
@@ -50,7 +50,7 @@ def _r1() -> Finding:
 
 
 @scenario("R2a")
-def _r2a() -> Finding:
+def _r2a() -> Outcome:
     nodes = machine_named("L96as_v4").topology.nodes
 
     def value(run: Run) -> Any:
@@ -62,7 +62,7 @@ def _r2a() -> Finding:
 
 
 @scenario("R2b")
-def _r2b() -> Finding:
+def _r2b() -> Outcome:
     def value(run: Run) -> Any:
         single = Counter(irq.device for irq in run.interrupts if len(irq.affinity) == 1)
         return {"a_disk": max(single.values()), "in_all": sum(single.values())}
@@ -71,23 +71,23 @@ def _r2b() -> Finding:
 
 
 @scenario("R3a")
-def _r3a() -> Finding:
+def _r3a() -> Outcome:
     return before_patch("L96as_v4", lambda run: histogram_of(run.counts.values()))
 
 
 @scenario("R3b")
-def _r3b() -> Finding:
+def _r3b() -> Outcome:
     return before_patch("L96as_v4", lambda run: counts_of(run, 0, 1, 34, 47))
 
 
 @scenario("R3c")
-def _r3c() -> Finding:
+def _r3c() -> Outcome:
     """Count what the CPUs handle that have no single-CPU interrupt."""
     run = run_of("L96as_v4", REVISIONS["cluster"])
     others = set(run.machine.topology.possible) - set(hot_cpus(run))
     handled = sum(run.counts[cpu] for cpu in others)
     share = f"{len(others)} of {len(run.counts)} CPUs"
-    return Finding(
+    return Outcome(
         (
             Trial("all interrupts", handled),
             Trial("single-CPU interrupts alone", sum(run.single[cpu] for cpu in others)),
@@ -97,7 +97,7 @@ def _r3c() -> Finding:
 
 
 @scenario("R4")
-def _r4() -> Finding:
+def _r4() -> Outcome:
     """Where the hot CPUs are depends on what ran.
 
     A node of 48 CPUs has 31 groups.  Dealt as a whole (``numa``), the first 17 get a second CPU,
@@ -111,7 +111,7 @@ def _r4() -> Finding:
 
 
 @scenario("R4b")
-def _r4b() -> Finding:
+def _r4b() -> Outcome:
     """Look for CPUs that serve all disks in kernels with and without the commit."""
     stacked = {
         name: sum(irqs == 6 for irqs in run_of("L96as_v4", REVISIONS[name]).counts.values())
@@ -122,11 +122,11 @@ def _r4b() -> Finding:
         f"Without the commit {stacked['numa']} CPUs serve all 6 disks, with it "
         f"{stacked['cluster']}; the list of the mail, {hot}, is that of a kernel without."
     )
-    return Finding((Trial("", [name for name, cpus in stacked.items() if cpus]),), note=note)
+    return Outcome((Trial("", [name for name, cpus in stacked.items() if cpus]),), note=note)
 
 
 @scenario("R5a")
-def _r5a() -> Finding:
+def _r5a() -> Outcome:
     """Try every order of requests, and disks with a poll queue, which make three calls each."""
 
     def value(run: Run) -> Any:
@@ -161,7 +161,7 @@ def _r5a() -> Finding:
 
 
 @scenario("R5b")
-def _r5b() -> Finding:
+def _r5b() -> Outcome:
     def value(run: Run) -> Any:
         return counts_of(run, 0, 1, 2, 3, 47)
 
@@ -169,7 +169,7 @@ def _r5b() -> Finding:
 
 
 @scenario("R6a")
-def _r6a() -> Finding:
+def _r6a() -> Outcome:
     before = len(run_of("L96as_v4", REVISIONS["cluster"]).interrupts)
 
     def value(run: Run) -> Any:
@@ -179,7 +179,7 @@ def _r6a() -> Finding:
 
 
 @scenario("R6b")
-def _r6b() -> Finding:
+def _r6b() -> Outcome:
     def masks_a_cpu(run: Run) -> int:
         seen = Counter((irq.device, cpu) for irq in run.interrupts for cpu in irq.affinity)
         every = len(run.machine.topology.possible) * len(run.machine.devices)
@@ -194,7 +194,7 @@ def _r6b() -> Finding:
 
 
 @scenario("R7")
-def _r7() -> Finding:
+def _r7() -> Outcome:
     """Six callers in a row place 7 extras on 24 clusters; how many meet on the fullest cluster."""
 
     def overlap(start: int, stride: int | None) -> int:
@@ -204,7 +204,7 @@ def _r7() -> Finding:
             met.update(at for at, groups in enumerate(allotted) if groups > 1)
         return max(met.values())
 
-    return Finding(
+    return Outcome(
         tuple(
             Trial("", {"with_stride": overlap(at, None), "stride_1": overlap(at, 1)}, at)
             for at in range(24)
@@ -213,7 +213,7 @@ def _r7() -> Finding:
 
 
 @scenario("R7b")
-def _r7b() -> Finding:
+def _r7b() -> Outcome:
     """Let other calls come in between: every nth call is one of the six."""
 
     def overlap(step: int, start: int) -> int:
@@ -230,11 +230,11 @@ def _r7b() -> Finding:
     ]
     worst = {step: max(overlap(step, at) for at in range(24)) for step in range(1, 7)}
     shown = ", ".join(f"{step}: {most}" for step, most in worst.items())
-    return Finding(tuple(trials), note=f"Callers from one cluster, by step: {shown}.")
+    return Outcome(tuple(trials), note=f"Callers from one cluster, by step: {shown}.")
 
 
 @scenario("R9a")
-def _r9a() -> Finding:
+def _r9a() -> Outcome:
     """Show it on the smallest machine; a sum that asks for too many CPUs needs 4 of them."""
     cpus, groups = next(
         (ncpus, ngroups)
@@ -247,7 +247,7 @@ def _r9a() -> Finding:
         Trial("overflow_4cpu, rotate-v2", empty_masks("rotate-v2", at) > 0, at)
         for at in (*range(6), *NEAR_WRAP)
     )
-    return Finding(tuple(trials), "counter", note)
+    return Outcome(tuple(trials), "counter", note)
 
 
 def _runs_dry(ncpus: int, ngroups: int, counter: int) -> bool:
@@ -256,23 +256,23 @@ def _runs_dry(ncpus: int, ngroups: int, counter: int) -> bool:
 
 
 @scenario("R9b")
-def _r9b() -> Finding:
+def _r9b() -> Outcome:
     trials = (
         Trial("rotate-v2-fixed", empty_masks("rotate-v2-fixed", at) == 0, at)
         for at in (*range(6), *NEAR_WRAP)
     )
-    return Finding(tuple(trials), "counter")
+    return Outcome(tuple(trials), "counter")
 
 
 @scenario("R9c")
-def _r9c() -> Finding:
+def _r9c() -> Outcome:
     """Compare what groups ask for with the CPUs there are, for every deal of up to 24 CPUs."""
     harmless = {True: True, False: True}
     for ncpus, counter in product(range(1, 25), range(WRAP - 24, WRAP)):
         for ngroups in range(1, ncpus + 1):
             fits = sum(deal_rotating(ncpus, ngroups, counter).sizes) == ncpus
             harmless[WRAP % ngroups == 0] &= fits
-    return Finding(
+    return Outcome(
         (
             Trial("a node's or cluster's number of groups is a power of 2", harmless[True]),
             Trial("it is any other number", harmless[False]),
@@ -281,10 +281,10 @@ def _r9c() -> Finding:
 
 
 @scenario("R16a")
-def _r16a() -> Finding:
-    return Finding((), note=HARDWARE)
+def _r16a() -> Outcome:
+    return Outcome((), note=HARDWARE)
 
 
 @scenario("R16b")
-def _r16b() -> Finding:
-    return Finding((), note=HARDWARE)
+def _r16b() -> Outcome:
+    return Outcome((), note=HARDWARE)

@@ -7,13 +7,13 @@ from itertools import product
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.topology import Topology
-from groupcpus.studies.claims.trials import Finding, Trial, scenario
+from groupcpus.studies.claims.trials import Outcome, Trial, scenario
 
-__all__ = ["all_small", "shapes", "smallest_mask", "smallest_rule_breaker"]
+__all__ = ["all_small", "cluster_shapes", "smallest_mask", "smallest_rule_breaker"]
 
 
 @cache
-def shapes(parts: int, size: int) -> list[Topology]:
+def cluster_shapes(parts: int, size: int) -> list[Topology]:
     """Make every machine of `parts` times `size` CPUs, cut anywhere between parts.
 
     A cut is none, between clusters, or between nodes.
@@ -32,7 +32,8 @@ def shapes(parts: int, size: int) -> list[Topology]:
             clusters[-1] += cpus
             nodes[-1] += cpus
         sets = {node: CpuSet(cpus) for node, cpus in enumerate(nodes)}
-        machines.append(Topology(everything, everything, everything, sets, map(CpuSet, clusters)))
+        made = tuple(map(CpuSet, clusters))
+        machines.append(Topology(everything, everything, everything, sets, made))
     return machines
 
 
@@ -90,7 +91,7 @@ def smallest_rule_breaker(revision: str, least: int, size: int, parts: int) -> s
     ''
     """
     for count in range(1, parts + 1):
-        for topology in shapes(count, size):
+        for topology in cluster_shapes(count, size):
             cpus = len(topology.possible)
             for numgrps in range(1, cpus // least + 1):
                 for offset in range(_RULE_REVISIONS[revision]):
@@ -113,7 +114,7 @@ def _breaker(topology: Topology, numgrps: int, revision: str, offset: int) -> st
     return f"{cpus} CPUs, {where}, {numgrps} groups{at}: {least} {alone}"
 
 
-def _rule(least: int, parts: int) -> Finding:
+def _rule(least: int, parts: int) -> Outcome:
     """Search where the reviewer's rule holds: kinds of machines, a trial each and revision."""
     trials = []
     notes = []
@@ -137,11 +138,11 @@ def _rule(least: int, parts: int) -> Finding:
         + ". ".join(notes)
         + "."
     )
-    return Finding(tuple(trials), note=note)
+    return Outcome(tuple(trials), note=note)
 
 
 @scenario("R8a")
-def _r8a() -> Finding:
+def _r8a() -> Outcome:
     """Compare with what every machine of up to 5 CPUs does."""
     seen: dict[str, set[bool]] = {}
     for revision, topology, numgrps, least in all_small():
@@ -149,18 +150,18 @@ def _r8a() -> Finding:
         if numgrps < cpus:
             kind = "ncpus/2 < ngroups < ncpus" if 2 * numgrps > cpus else "ngroups <= ncpus/2"
             seen.setdefault(f"{revision}, {kind}", set()).add(least == 1)
-    return Finding(tuple(Trial(setting, found == {True}) for setting, found in seen.items()))
+    return Outcome(tuple(Trial(setting, found == {True}) for setting, found in seen.items()))
 
 
 @scenario("R8b")
-def _r8b() -> Finding:
+def _r8b() -> Outcome:
     """More groups than half the CPUs: not all can have two.  Checked all the same."""
     found = {
         least == 1
         for _, topology, numgrps, least in all_small()
         if len(topology.possible) < 2 * numgrps < 2 * len(topology.possible)
     }
-    return Finding((Trial("", found == {True}),))
+    return Outcome((Trial("", found == {True}),))
 
 
 @cache
@@ -169,24 +170,24 @@ def all_small() -> list[tuple[str, Topology, int, int]]:
     return [
         (revision, topology, numgrps, smallest_mask(topology, numgrps, revision, 0))
         for count in range(1, 6)
-        for topology in shapes(count, 1)
+        for topology in cluster_shapes(count, 1)
         for revision in _RULE_REVISIONS
         for numgrps in range(1, count + 1)
     ]
 
 
 @scenario("R8c")
-def _r8c() -> Finding:
+def _r8c() -> Outcome:
     return _rule(2, 4)
 
 
 @scenario("R8d")
-def _r8d() -> Finding:
+def _r8d() -> Outcome:
     return _rule(3, 6)
 
 
 @scenario("R8e")
-def _r8e() -> Finding:
+def _r8e() -> Outcome:
     """Three unequal clusters: a larger one should get no fewer groups than a smaller one."""
     everything = CpuSet("0-9")
     clusters = [CpuSet("0-3"), CpuSet("4-7"), CpuSet("8-9")]
@@ -200,4 +201,4 @@ def _r8e() -> Finding:
             shares = [sum(mask <= cluster for mask in made) for cluster in clusters]
             trials.append(Trial(f"{revision}, 4 groups", shares[2] <= min(shares[:2]), offset))
     note = "; ".join(f"{revision} from 0: {shown}" for revision, shown in masks.items())
-    return Finding(tuple(trials), "offset", f"Clusters 0-3, 4-7, 8-9. {note}.")
+    return Outcome(tuple(trials), "offset", f"Clusters 0-3, 4-7, 8-9. {note}.")

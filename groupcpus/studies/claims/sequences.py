@@ -8,7 +8,7 @@ from groupcpus.machines.bounds import takes_first
 from groupcpus.studies.claims.trials import (
     PROBES,
     RANDOM_ORDERS,
-    Finding,
+    Outcome,
     Trial,
     grouping_of,
     in_words,
@@ -59,7 +59,7 @@ def sequence_name(sequence: str) -> str:
 
 def in_sequences(
     machine: str, starts: int, value: Callable[[dict[int, int]], Any], note: str = ""
-) -> Finding:
+) -> Outcome:
     """Compute a value of rotate-v2 for every probe sequence and start of the counter.
 
     Where the order of requests makes a difference, it is tried for the sequences with a name.
@@ -80,7 +80,7 @@ def in_sequences(
                 groupings = tuple(grouping_of(machine, "rotate-v2", queues, at) for at in offsets)
                 setting = f"order {name}" + (f", {in_words(order)}" if len(orders) > 1 else "")
                 trials.append(Trial(setting, value(placed(machine, groupings, order)), start))
-    return Finding(tuple(trials), modulo(starts), note)
+    return Outcome(tuple(trials), modulo(starts), note)
 
 
 def random_share(trials: Iterable[Trial], asserted: Any) -> str:

@@ -16,10 +16,10 @@ from groupcpus.studies.claims.ledger import (
     VERDICTS,
     Result,
     check_claims,
-    plain,
+    plain_value,
 )
 
-__all__ = ["Ledger", "claims_document", "claims_table", "claims_text", "table"]
+__all__ = ["Ledger", "claims_document", "claims_table", "claims_text", "entries"]
 
 # A mark beside the words, for those who skim.
 _MARKS = {
@@ -86,7 +86,7 @@ def claims_table(results: Sequence[Result], width: int = 100) -> str:
     lines = [f"{'claim':<7}{'verdict':<36}asserted / computed"]
     for result in _contradictions_first(results):
         values = _asserted(result)
-        others = [value for value in result.computed if value != plain(result.claim.asserted)]
+        others = [value for value in result.computed if value != plain_value(result.claim.asserted)]
         if others:
             more = ", ..." if len(others) > 1 else ""
             values += f" / {_show(others[0])}{more}"
@@ -113,12 +113,12 @@ class Ledger:
         return "\n".join(["<table>", *rows, "</table>", f"<p>{_totals(self.results)}</p>"])
 
 
-def table(*ids: str) -> Ledger:
+def entries(*ids: str) -> Ledger:
     """Return the claims of some ids, or all, computed, as a table for a notebook.
 
     Examples
     --------
-    >>> table("R12", "M4").results[-1].verdict
+    >>> entries("R12", "M4").results[-1].verdict
     'reproduced under stated assumptions'
     """
     if not ids:
@@ -169,7 +169,7 @@ def claims_document(results: Sequence[Result]) -> list[dict[str, Any]]:
             "part": result.claim.part,
             "source": result.claim.source,
             "statement": result.claim.statement,
-            "asserted": plain(result.claim.asserted),
+            "asserted": plain_value(result.claim.asserted),
             "reading": result.claim.reading,
             "computed": result.computed,
             "verdict": result.verdict,
@@ -183,7 +183,7 @@ def claims_document(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _show(value: Any) -> str:
-    value = plain(value)
+    value = plain_value(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):

@@ -22,7 +22,7 @@ from groupcpus.studies.claims.sequences import (
 from groupcpus.studies.claims.trials import (
     RANDOM_ORDERS,
     STRICT_ORDERS,
-    Finding,
+    Outcome,
     Trial,
     before_patch,
     grouping_of,
@@ -42,7 +42,7 @@ __all__ = ["d96_pattern", "pair_outcomes"]
 
 
 @scenario("R10a")
-def _r10a() -> Finding:
+def _r10a() -> Outcome:
     machine = machine_named("L48s_v2")
     topology = machine.topology
     sizes = {len(cpus) for cpus in topology.nodes.values()}
@@ -52,16 +52,16 @@ def _r10a() -> Finding:
         "clusters": len(topology.clusters),
         "irqs": len(run_of("L48s_v2", REVISIONS["cluster"]).interrupts),
     }
-    return Finding((Trial("", value),))
+    return Outcome((Trial("", value),))
 
 
 @scenario("R10b")
-def _r10b() -> Finding:
+def _r10b() -> Outcome:
     return before_patch("L48s_v2", lambda run: histogram_of(run.counts.values()))
 
 
 @scenario("R10c")
-def _r10c() -> Finding:
+def _r10c() -> Outcome:
     """Try every probe sequence.
 
     The 2 extras of a node with 6 groups go to clusters 0 and 2 of 4, or 1 and 3, by whether the
@@ -80,12 +80,12 @@ def _r10c() -> Finding:
 
 
 @scenario("R10d")
-def _r10d() -> Finding:
+def _r10d() -> Outcome:
     return before_patch("L48s_v2", lambda run: run.best)
 
 
 @scenario("R10e")
-def _r10e() -> Finding:
+def _r10e() -> Outcome:
     before = sorted(run_of("L48s_v2", REVISIONS["cluster"]).summary.per_node.values())
     nodes = machine_named("L48s_v2").topology.nodes
 
@@ -185,16 +185,16 @@ def _of_node(counts: dict[int, int], node: int) -> str:
 
 
 @scenario("R11a")
-def _r11a() -> Finding:
+def _r11a() -> Outcome:
     orders = (*STRICT_ORDERS, *RANDOM_ORDERS)
     trials = tuple(
         Trial(setting, _of_node(counts, 1), start) for setting, start, counts in _skip1_runs(orders)
     )
-    return Finding(trials, modulo(4), random_share(trials, "3-4"))
+    return Outcome(trials, modulo(4), random_share(trials, "3-4"))
 
 
 @scenario("R11b")
-def _r11b() -> Finding:
+def _r11b() -> Outcome:
     """Search what could give node 0 a CPU with 3: it has 36 interrupts for 8 CPUs.
 
     Placed disk by disk, x86 evens out each pair of CPUs: 9 interrupts are 4 and 5.
@@ -216,11 +216,11 @@ def _r11b() -> Finding:
         f"With no other call between the disks', node 0 comes to {alone[_BY_DISK]} disk by disk, "
         f"and to {alone[_MIXED]} if their vectors mix."
     )
-    return Finding(trials, modulo(4), note)
+    return Outcome(trials, modulo(4), note)
 
 
 @scenario("R11c")
-def _r11c() -> Finding:
+def _r11c() -> Outcome:
     """Both at once need an order of requests that does it: search some."""
     orders = (*STRICT_ORDERS, *RANDOM_ORDERS)
     trials = tuple(
@@ -228,21 +228,21 @@ def _r11c() -> Finding:
         for setting, start, counts in _skip1_runs(orders)
     )
     note = random_share(trials, {"node_0": "3-5", "node_1": "3-4"})
-    return Finding(trials, modulo(4), note)
+    return Outcome(trials, modulo(4), note)
 
 
 @scenario("R12a")
-def _r12a() -> Finding:
+def _r12a() -> Outcome:
     return before_patch("D16plds_v6", lambda run: histogram_of(run.counts.values()))
 
 
 @scenario("R12b")
-def _r12b() -> Finding:
+def _r12b() -> Outcome:
     return in_sequences("D16plds_v6", 6, lambda counts: histogram_of(counts.values()))
 
 
 @scenario("R12c")
-def _r12c() -> Finding:
+def _r12c() -> Outcome:
     """Bound it: see `groupcpus.machines.bounds`.
 
     CPU 0 is the lowest CPU of its group in both calls, so GICv3 gives it both interrupts; each call
@@ -272,7 +272,7 @@ def _r12c() -> Finding:
     best = run_of("D16plds_v6", REVISIONS["rotate-v2"]).best
     spread = most_used(machine.topology, calls, "its")
     chosen = least_maximum(len(machine.topology.online), sum(calls), len(calls), "its")
-    return Finding(
+    return Outcome(
         (
             Trial("any grouping, the first CPU of a mask (GICv3)", {"vcpus": bound, "most": best}),
             Trial("any grouping, an irqchip that chooses (ITS)", {"vcpus": spread, "most": chosen}),
@@ -282,7 +282,7 @@ def _r12c() -> Finding:
 
 
 @scenario("R13a")
-def _r13a() -> Finding:
+def _r13a() -> Outcome:
     return before_patch("D96plds_v6", lambda run: histogram_of(run.counts.values()))
 
 
@@ -318,7 +318,7 @@ def d96_pattern(offsets: Sequence[int]) -> dict[int, int]:
 
 
 @scenario("R13b")
-def _r13b() -> Finding:
+def _r13b() -> Outcome:
     def value(counts: dict[int, int]) -> Any:
         nodes = machine_named("D96plds_v6").topology.nodes.values()
         return {
@@ -345,7 +345,7 @@ def _r13b() -> Finding:
 
 
 @scenario("R13c")
-def _r13c() -> Finding:
+def _r13c() -> Outcome:
     def value(counts: dict[int, int]) -> bool:
         return all(counts[cpu] == counts[cpu + 48] for cpu in range(48))
 
@@ -353,7 +353,7 @@ def _r13c() -> Finding:
 
 
 @scenario("R13d")
-def _r13d() -> Finding:
+def _r13d() -> Outcome:
     """Compare the closed form of `d96_pattern` with the engine."""
     trials = []
     for sequence in probe_sequences(6):
@@ -369,7 +369,7 @@ def _r13d() -> Finding:
         "the disks with s >= v, CPU 7v - 1 those with s < v, CPU 0 all. For admin-first from 0, "
         f"CPU:IRQs are {shown}."
     )
-    return Finding(tuple(trials), note=note)
+    return Outcome(tuple(trials), note=note)
 
 
 def _both_architectures(revision: str, numgrps: int, offset: int) -> tuple[Grouping, Grouping]:
@@ -378,17 +378,17 @@ def _both_architectures(revision: str, numgrps: int, offset: int) -> tuple[Group
 
 
 @scenario("R14a")
-def _r14a() -> Finding:
+def _r14a() -> Outcome:
     trials = []
     for revision, offset in (("cluster", 0), *(("rotate-v2", offset) for offset in range(12))):
         x86, arm64 = _both_architectures(revision, 6, offset)
         sizes = sorted({len(mask) for mask in x86.masks})
         trials.append(Trial(revision, {"same": x86 == arm64, "sizes": sizes}, offset))
-    return Finding(tuple(trials))
+    return Outcome(tuple(trials))
 
 
 @scenario("R14b")
-def _r14b() -> Finding:
+def _r14b() -> Outcome:
     """Compare two nodes of 24 clusters with two nodes in one cluster, for 1 to 96 queues.
 
     A node looks at its clusters only if it has at least as many groups; with fewer it is dealt as a
@@ -410,7 +410,7 @@ def _r14b() -> Finding:
         "Clusters matter once a node has as many groups as clusters (24 here). Masks that differ "
         f"in their order alone: {number_ranges(same_sets)} queues."
     )
-    return Finding(tuple(trials), "queues", note)
+    return Outcome(tuple(trials), "queues", note)
 
 
 def _six_queues(irqchip: str, start: int) -> Run:
@@ -419,18 +419,18 @@ def _six_queues(irqchip: str, start: int) -> Run:
 
 
 @scenario("R15a")
-def _r15a() -> Finding:
+def _r15a() -> Outcome:
     trials = []
     for start in range(6):
         busy = _six_queues("gicv3", start).summary.used
         trials.append(Trial("", {"busy": busy, "idle": 96 - busy}, start))
-    return Finding(tuple(trials))
+    return Outcome(tuple(trials))
 
 
 @scenario("R15b")
-def _r15b() -> Finding:
+def _r15b() -> Outcome:
     trials = (
         Trial("", {"most": _six_queues("x86", start).summary.greatest}, start) for start in range(6)
     )
     used = _six_queues("x86", 0).summary.used
-    return Finding(tuple(trials), note=f"6 disks with 6 queues are then on {used} CPUs.")
+    return Outcome(tuple(trials), note=f"6 disks with 6 queues are then on {used} CPUs.")

@@ -27,7 +27,7 @@ __all__ = [
     "SORTS",
     "STRICT_ORDERS",
     "WRAP",
-    "Finding",
+    "Outcome",
     "Trial",
     "before_patch",
     "counts_of",
@@ -69,7 +69,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Outcome:
     """What a scenario found: its trials, what their numbers count, and what else there is to say.
 
     Attributes
@@ -104,7 +104,7 @@ def number_ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
-SCENARIOS: dict[str, Callable[[], Finding]] = {}
+SCENARIOS: dict[str, Callable[[], Outcome]] = {}
 
 
 @cache
@@ -113,10 +113,10 @@ def machine_named(name: str) -> Machine:
     return read_machine(name)
 
 
-def scenario(name: str) -> Callable[[Callable[[], Finding]], Callable[[], Finding]]:
+def scenario(name: str) -> Callable[[Callable[[], Outcome]], Callable[[], Outcome]]:
     """Register the function that computes the claim of this name."""
 
-    def register(function: Callable[[], Finding]) -> Callable[[], Finding]:
+    def register(function: Callable[[], Outcome]) -> Callable[[], Outcome]:
         SCENARIOS[name] = cache(function)
         return function
 
@@ -161,10 +161,10 @@ def run_of(
     return simulate(machine, revision=revision, probe=probe, spread_start=start)
 
 
-def before_patch(machine: str, value: Callable[[Run], Any], note: str = "") -> Finding:
+def before_patch(machine: str, value: Callable[[Run], Any], note: str = "") -> Outcome:
     """Compute a value for every revision that may have run before the patch."""
     trials = (Trial(name, value(run_of(machine, rev))) for name, rev in BEFORE.items())
-    return Finding(tuple(trials), note=note)
+    return Outcome(tuple(trials), note=note)
 
 
 def from_starts(
@@ -173,10 +173,10 @@ def from_starts(
     period: int,
     value: Callable[[Run], Any],
     orders: Iterable[str] = ("device-by-device",),
-) -> Finding:
+) -> Outcome:
     """Compute a value for probe orders, starts up to the period, and orders of requests."""
     orders = tuple(orders)
-    return Finding(
+    return Outcome(
         tuple(
             Trial(
                 ", ".join([revision, probe, *([in_words(order)] if len(orders) > 1 else [])]),

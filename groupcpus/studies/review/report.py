@@ -20,7 +20,7 @@ from groupcpus.studies.review.search import Found, can_it_happen, counters_of
 from groupcpus.studies.review.shapes import count_machines, machines_of, shapes
 from groupcpus.studies.review.zoo import zoo
 
-__all__ = ["Change", "Figures", "Finding", "Review", "review"]
+__all__ = ["Figures", "Finding", "MachineChange", "Review", "review"]
 
 INVARIANTS = {
     "lost-cpu": True,
@@ -93,7 +93,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Change:
+class MachineChange:
     """A machine whose masks change."""
 
     machine: str
@@ -121,7 +121,7 @@ class Review:
     base: str
     findings: tuple[Finding, ...]
     clean: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[MachineChange, ...]
     same: tuple[str, ...]
     seconds: float
     runs: dict[str, tuple[Run, Run]] = field(default_factory=dict, repr=False)
@@ -188,7 +188,7 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield from (f"    {line}" for line in finding.where.splitlines())
 
 
-def _row(change: Change, width: int) -> str:
+def _row(change: MachineChange, width: int) -> str:
     name = f"  {change.machine:<{width}}  {change.verdict:<6}  "
     if change.before is None or change.after is None:
         return f"{name}{change.error}"
@@ -383,7 +383,7 @@ def _add(found: dict[str, Finding], what: str, topology: Topology, request: Requ
 
 def _compare(
     chosen: Revision, against: Revision, machines: Iterable[Machine]
-) -> tuple[list[Change], list[str], dict[str, tuple[Run, Run]]]:
+) -> tuple[list[MachineChange], list[str], dict[str, tuple[Run, Run]]]:
     changes, same, runs = [], [], {}
     for machine in machines:
         try:
@@ -395,7 +395,9 @@ def _compare(
             after = simulate(machine, revision=chosen)
         except GroupCpusError as error:
             count = len(before.interrupts)
-            changes.append(Change(machine.name, machine.title, 0, count, None, None, str(error)))
+            changes.append(
+                MachineChange(machine.name, machine.title, 0, count, None, None, str(error))
+            )
             continue
         moved = _moved(before, after)
         if not moved:
@@ -403,7 +405,7 @@ def _compare(
             continue
         runs[machine.name] = before, after
         changes.append(
-            Change(
+            MachineChange(
                 machine.name,
                 machine.title,
                 moved,

@@ -3,6 +3,9 @@
 
 Calls are made by the compiled batch where it knows the revision and is installed, by the engine
 otherwise; a `CompiledRevision` by its C.
+
+This module has over 450 lines since the exhaustive and the random search share how a case is made
+small.
 """
 
 import pickle
