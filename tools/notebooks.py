@@ -87,7 +87,8 @@ def execute(path: Path) -> NotebookNode:
             "SOURCE_DATE_EPOCH": "0",  # the date that matplotlib writes into SVG
             "TQDM_DISABLE": "1",  # progress bars show times
         }
-        environment.pop("MPLBACKEND", None)
+        for other in ("MPLBACKEND", "PYTHONWARNDEFAULTENCODING"):
+            environment.pop(other, None)
         client = NotebookClient(
             notebook,
             timeout=TIMEOUT,
