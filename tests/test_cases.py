@@ -16,7 +16,6 @@ from groupcpus.errors import FormatError, GroupCpusError
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import data_dir
 from groupcpus.observed.compare import compare
-from groupcpus.observed.patience import Patience
 from groupcpus.sources import load, load_topology
 
 CASES = Path(__file__).parent / "data" / "cases"
@@ -34,7 +33,7 @@ def verdict(*sources):
     """Return the verdict on each device."""
     return {
         judged.found.name: judged.verdict
-        for judged in compare(load(*sources), search_offsets=4, patience=Patience(60)).devices
+        for judged in compare(load(*sources), search_offsets=4).devices
     }
 
 
@@ -187,7 +186,7 @@ def test_queue_maps_alone():
     loaded = load(folder / "find-grep-dump.txt", folder / "numa.txt")
     assert str(loaded.queue_maps["sdb"][0]) == "32-39"
     assert any("lines not read: line 1 'xterm./block/sdb/uevent" in note for note in loaded.notes)
-    (judged,) = compare(loaded, search_offsets=4, patience=Patience(60)).devices
+    (judged,) = compare(loaded, search_offsets=4).devices
     assert (judged.verdict, judged.revisions) == ("follows", ("numa-single-pop",))
 
 
@@ -233,7 +232,7 @@ def test_drivers_whose_names_have_no_queue(driver, name):
             kept = [told["irq"] for told in document["interrupts"] if told["actions"]]
             device["irqs"] = [irq for irq in device["irqs"] if irq in kept]
     document["disks"] = [disk for disk in document["disks"] if not disk["name"].startswith("nvme0")]
-    judged = compare(load(json.dumps(document)), search_offsets=4, patience=Patience(60)).devices[0]
+    judged = compare(load(json.dumps(document)), search_offsets=4).devices[0]
     assert (judged.verdict, judged.numgrps) == ("follows", (9,))
     assert "cluster" in judged.revisions
 

@@ -2,7 +2,9 @@
 """A machine as it was captured beside the engine: who follows, and why others don't."""
 
 import json
+import re
 import time
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
@@ -1079,22 +1081,48 @@ def test_a_great_capture_is_judged_in_seconds(cpus, disks, masks):
     assert {judged.verdict for judged in comparison.devices} <= {"differs", "cannot be judged"}
     for judged in comparison.devices:
         if judged.verdict == "cannot be judged":
-            assert judged.why.endswith("the search for what it asked for was given up")
+            assert re.search(r"; nothing more was found in \d+ calls, where it ends$", judged.why)
 
 
 def test_a_search_without_time_gives_up_and_says_so():
     loaded = load(json.dumps(of_recording(load_recording("x86-48cpu-6nodes-smt2-6x32-7.3"))))
-    comparison = compare(loaded, patience=Patience(0))
+    comparison = compare(loaded, patience=Patience(0, seconds=0))
     assert comparison.order is not None
     assert comparison.order.found is None
     # The likeliest guess is judged all the same.
     assert {judged.verdict for judged in comparison.devices} == {"follows"}
-    assert "was given up" in comparison_text(comparison)
+    assert "cannot be judged in 1 state" in comparison_text(comparison)
+
+
+@pytest.mark.parametrize("patience", [Patience(0), Patience(1 << 30, seconds=0), Patience(9_000)])
+def test_who_gives_up_never_says_differs(patience):
+    # Of a kernel that rotates, far along: neither guesses nor counters get there.
+    machine = Topology.uniform(nodes=2, cpus_per_node=48, threads=2, cluster=2)
+    masks = group_cpus_evenly(machine, 62, revision="rotate-v2", spread_offset=300).masks
+    loaded = load(json.dumps(of_disks(machine, 1, masks, [mask.first for mask in masks])))
+    (judged,) = compare(loaded, patience=patience).devices
+    assert judged.verdict == "cannot be judged"
+    assert re.search(r"; nothing more was found in \d+ calls, where it ends$", judged.why)
+    assert not any(row.match is False for row in judged.rows)
+    (judged,) = compare(loaded).devices
+    assert (judged.verdict, "rotate-v2" in judged.revisions) == ("follows", True)
+
+
+def test_work_decides_what_is_found_and_not_the_clock(monkeypatch):
+    machine = Topology.uniform(nodes=2, cpus_per_node=48, threads=2, cluster=2)
+    masks = [CpuSet([cpu]) for cpu in range(62)]
+    loaded = load(json.dumps(of_disks(machine, 1, masks, range(62))))
+    (quick,) = compare(loaded).devices
+    clock = count(0, 1e-4)  # many times as slow
+    monkeypatch.setattr("groupcpus.observed.patience.process_time", lambda: next(clock))
+    (slow,) = compare(loaded).devices
+    assert (slow.verdict, slow.why) == (quick.verdict, quick.why)
+    assert slow.verdict == "differs"
 
 
 def test_who_waits_is_told_once():
     said: list[str] = []
-    patience = Patience(60, waiting=said.append)
+    patience = Patience(1, waiting=said.append)
     assert patience.left("counting")
     assert said == []
     patience.start -= 3

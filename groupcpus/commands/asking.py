@@ -16,13 +16,12 @@ from groupcpus.observed.isolating import can_isolate
 from groupcpus.observed.managing import Refusal, read_refusals, which_managed
 from groupcpus.observed.moving import find_moves
 from groupcpus.observed.patience import Patience
-from groupcpus.observed.queue_counts import count_queues
+from groupcpus.observed.queue_counts import WORK, count_queues
 from groupcpus.observed.submitting import submissions
 
 __all__ = ["ISOLATE", "MANAGED", "MOVED", "QUEUES", "SUBMITTERS"]
 
 MAX_LOG = 8 << 20
-SECONDS = 4.0
 
 
 def _cpulist(text: str) -> CpuSet:
@@ -123,7 +122,7 @@ def _queues(args: argparse.Namespace) -> str:
         args.counts,
         revision=args.revision or opened.revision,
         isolated=args.isolated,
-        patience=Patience(SECONDS, waiting=say_waiting),
+        patience=Patience(WORK, waiting=say_waiting),
     )
     if not args.json:
         return folded(answer.lines())

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from groupcpus.commands.command import Command, add_json, json_text, say_waiting, whole_number
 from groupcpus.commands.opening import load_sources
-from groupcpus.observed.compare import SECONDS, compare
+from groupcpus.observed.compare import SECONDS, WORK, compare
 from groupcpus.observed.judging import OFFSETS
 from groupcpus.observed.patience import Patience
 from groupcpus.observed.problem import find_problem
@@ -35,7 +35,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _compare(args: argparse.Namespace) -> str:
     loaded = load_sources(args.sources, args.arch)
-    patience = Patience(SECONDS, waiting=say_waiting)
+    patience = Patience(WORK, say_waiting, SECONDS)
     comparison = compare(loaded, search_offsets=args.offsets, patience=patience)
     if not args.json:
         return comparison_text(comparison)

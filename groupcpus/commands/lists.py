@@ -76,7 +76,7 @@ def _replay(args: argparse.Namespace) -> str:
     names = [*recording_names(life=True), *recording_names()] if args.all else args.recordings
     if not names:
         raise RequestError("replay: expected --all or recordings by name; --all lists them")
-    replays = [replay(name, patience=Patience(_SECONDS, waiting=say_waiting)) for name in names]
+    replays = [replay(name, patience=Patience(0, say_waiting, _SECONDS)) for name in names]
     if args.json:
         return json_text([replayed.document() for replayed in replays])
     lines = []

@@ -28,11 +28,13 @@ from groupcpus.sources.found import find_devices, find_mapped, irqchip_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SECONDS", "Comparison", "compare"]
+__all__ = ["SECONDS", "WORK", "Comparison", "compare"]
 
 MAX_OFFSETS = 65536
-SECONDS = 3.0
-"""How long all searches of a comparison may take together, if nothing else is said."""
+WORK = 1_000_000
+"""How much work the search for what devices asked for may take, if nothing else is said."""
+SECONDS = 4.0
+"""A guard of all searches: WORK and the order's states take half of it on a slow machine."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ def compare(
         How many values of the call counter, from 0, to try for the revisions that rotate; 0 leaves
         these out.
     patience : Patience, optional
-        How long all searches together may take; three seconds when left out.
+        How much work all searches together may take; `WORK` and `SECONDS` when left out.
 
     Returns
     -------
@@ -236,8 +238,8 @@ def compare(
         raise RequestError("compare: no source names the CPUs of the machine; add lscpu -e or -p")
     if not loaded.interrupts and not loaded.queue_maps:
         raise RequestError("compare: no source has interrupts; add a capture or /proc/irq's files")
-    patience = patience or Patience(SECONDS)
-    judge = Judge(loaded, topology, search_offsets, patience.part(0.5))
+    patience = patience or Patience(WORK, seconds=SECONDS)
+    judge = Judge(loaded, topology, search_offsets, patience.part(WORK))
     found, others = find_devices(loaded)
     judged = [judge.judge(device) for device in (*found, *find_mapped(loaded, found))]
     chip = irqchip_of(loaded)
@@ -246,7 +248,7 @@ def compare(
     judged = [replace(one, rows=tuple(map(effective.explain, one.rows))) for one in judged]
     order = None
     if not stray_cpus(loaded, topology):
-        order = find_order(judged, topology, chip, judge.isolated, patience.part(0.7))
+        order = find_order(judged, topology, chip, judge.isolated, patience)
     return Comparison(
         loaded,
         judge.expected,

@@ -73,6 +73,8 @@ class Explanation:
         the revision has none.
     tried : int
         Values of the counter that were tried, from 0.
+    complete : bool
+        Whether these are as many as were asked for, or the revision has no counter.
     """
 
     revision: str
@@ -80,6 +82,7 @@ class Explanation:
     total: int
     offsets: tuple[tuple[int, ...] | None, ...]
     tried: int = 0
+    complete: bool = True
 
     @property
     def explains(self) -> bool:
@@ -135,6 +138,7 @@ class Explainer:
         self.search_offsets = search_offsets
         self.patience = patience
         self.cache: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+        self.calls = 0
 
     def masks(self, revision: str, numgrps: int, least: int = 1) -> list[tuple[int, ...]]:
         """Return the masks as bits, for values of the counter from 0.
@@ -144,14 +148,16 @@ class Explainer:
         revision, numgrps
             What the call is.
         least : int
-            How many values are wanted, if there is a counter and time; more may be known.
+            How many values are wanted, if there is a counter and patience; more may be known.
         """
         found = self.cache.setdefault((revision, numgrps), [])
         wanted = least if REVISIONS[revision].advance(numgrps) else 1
         for offset in range(len(found), wanted):
             # Two at least: a revision that rotates is known by them.
-            if offset > 1 and not self.patience.left("trying counters"):
+            work = len(self.topology.possible) + numgrps
+            if not self.patience.left("trying counters", work) and offset > 1:
                 break
+            self.calls += 1
             grouping = group_cpus_evenly(
                 self.topology, numgrps, revision=revision, spread_offset=offset
             )
@@ -162,7 +168,7 @@ class Explainer:
         """Return how many values of the counter to try, by the work that each is."""
         most = MOST_MASKS // numgrps
         if explained:
-            # By a revision without a counter: the others are told for comparison alone.
+            # By a revision without a counter: the others are there for comparison alone.
             most = min(most, MOST_CPUS // len(self.topology.possible))
         return min(self.search_offsets, max(2, most))
 
@@ -179,6 +185,7 @@ class Explainer:
     ) -> Explanation:
         """Count what a revision explains, at the counter that explains most."""
         matched = tried = 0
+        complete = True
         offsets: list[tuple[int, ...] | None] = []
         for numgrps, inside in guess.sets(places):
             told = [(place, evidence) for place, evidence in inside if evidence]
@@ -187,12 +194,15 @@ class Explainer:
                 sum(evidence.fits(masks[place]) for place, evidence in told)
                 for masks in self.masks(revision, numgrps, wanted)
             ]
+            self.patience.left("comparing masks", len(told) * len(counts) // 4)
             matched += max(counts)
             full = tuple(at for at, count in enumerate(counts) if count == len(told))
             offsets.append(full if len(counts) > 1 else None)
             tried = max(tried, len(counts))
+            if REVISIONS[revision].advance(numgrps):
+                complete = complete and len(counts) >= self.search_offsets
         total = sum(bool(evidence) for _, evidence in places)
-        return Explanation(revision, matched, total, tuple(offsets), tried)
+        return Explanation(revision, matched, total, tuple(offsets), tried, complete)
 
     def explanations(self, guess: Guess, places: Sequence[Place]) -> tuple[Explanation, ...]:
         """Return what each revision explains of a guess."""

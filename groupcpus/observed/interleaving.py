@@ -49,11 +49,11 @@ class Interleaving:
             late = f", {len(self.late)} chosen early" if self.late else ""
             return f"the logged order of {len(self.steps)} steps{late}"
         verdict = {
-            True: f"found an order of {len(self.steps)} steps",
-            False: "no order explains it",
-            None: "gave up",
+            True: f"found an order of {len(self.steps)} steps after",
+            False: "no order explains it after",
+            None: "cannot be judged in",
         }[self.found]
-        return f"{verdict} after {self.states} states"
+        return f"{verdict} {self.states} states"
 
 
 class _Budget:
@@ -239,7 +239,7 @@ def find_interleaving(
     max_states : int
         After so many states in all, or `TRIES_PER_STATE` times as many steps, the search gives up.
     patience : Patience, optional
-        How long it may take; as long as it takes when left out.
+        A guard in time, and who is waiting; as long as the states take when left out.
 
     Returns
     -------

@@ -145,7 +145,7 @@ class Judge:
             places: list[Place] = [
                 (place, by_vector[id(one)]) for place, one in guess.places(queues)
             ]
-            if first is not None and not self.patience.left("guessing what devices asked for"):
+            if first is not None and not self.patience.left("guessing calls", len(places)):
                 gave_up = True
                 break
             first = first or (guess, places)
@@ -153,7 +153,8 @@ class Judge:
                 return guess, self.explainer.explanations(guess, places), False
         assert first is not None  # there is always one
         # Half-right guesses mislead: what the device surely asked for is the better base.
-        return first[0], self.explainer.explanations(*first), gave_up
+        explanations = self.explainer.explanations(*first)
+        return first[0], explanations, gave_up or not all(one.complete for one in explanations)
 
     def _spread(self, case: _Case, at_once: bool) -> Judged:
         """Decide of a device that the kernel spreads whether a revision explains it."""
@@ -217,7 +218,8 @@ class Judge:
             release = self.loaded.kernel
             return "older kernel", f"{release} has no group_cpus_evenly() (6.3 on); {text}"
         if case.gave_up:
-            return "cannot be judged", f"{text}; the search for what it asked for was given up"
+            calls = counted(self.explainer.calls, "call")
+            return "cannot be judged", f"{text}; nothing more was found in {calls}, where it ends"
         if case.by_counts:
             return "cannot be judged", f"no masks are known; {text}, by counts"
         if cut := self._cut(case, best):

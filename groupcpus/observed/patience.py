@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A bound in time for what searches, and a word to those who wait for it."""
+"""A bound for what searches, counted in work done, and a word to those who wait for it."""
 
 from collections.abc import Callable
 from time import monotonic, process_time
@@ -8,46 +8,55 @@ __all__ = ["Patience"]
 
 
 class Patience:
-    """The seconds that an answer may take, over all its searches.
+    """The work that an answer may take, over all its searches.
 
-    They are the process's own: how busy the machine is does not decide what is found.
+    Work is counted, so that what is found does not depend on how fast a machine is: about one unit
+    for each CPU and each group of a call, a microsecond or two.  The time is a guard alone, many
+    times as long as that work takes; a search that it ends says so like any other that gives up.
 
     Parameters
     ----------
-    seconds : float
-        How long all of it may take.
+    work : int
+        How much all of it may take.
     waiting : callable, optional
         Called once with what is being done when two seconds have gone by.
+    seconds : float
+        The guard, in the process's own time.
 
     Examples
     --------
-    >>> Patience(60).left("counting"), Patience(0).left("counting")
+    >>> patience = Patience(20)
+    >>> patience.left("counting", 15), patience.left("counting", 15)
     (True, False)
     """
 
     QUIET = 2.0
 
-    def __init__(self, seconds: float, waiting: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, work: int, waiting: Callable[[str], None] | None = None, seconds: float = 60.0
+    ) -> None:
+        self.work = work
+        self.waiting = waiting
         self.start = monotonic()
         self.end = process_time() + seconds
-        self.waiting = waiting
 
-    def left(self, doing: str) -> bool:
-        """Return whether there is time left; say what is being done if it takes long."""
+    def left(self, doing: str, work: int = 0) -> bool:
+        """Spend work and return whether there was enough; say what is done if it takes long."""
+        self.work -= work
         if self.waiting is not None and monotonic() - self.start > self.QUIET:
             self.waiting(doing)
             self.waiting = None
-        return process_time() < self.end
+        return self.work >= 0 and process_time() < self.end
 
-    def part(self, share: float) -> "Patience":
-        """Return the patience for a part, a share of what is left now.
+    def part(self, work: int) -> "Patience":
+        """Return the patience for a part with a bound of its own, within the same time.
 
         Examples
         --------
         >>> whole = Patience(60)
-        >>> whole.part(0.5).end < whole.end
-        True
+        >>> whole.part(10).work, whole.work
+        (10, 60)
         """
-        some = Patience(max(0.0, self.end - process_time()) * share)
-        some.start, some.waiting = self.start, self.waiting
+        some = Patience(min(work, self.work), self.waiting)
+        some.start, some.end = self.start, self.end
         return some

@@ -19,6 +19,7 @@ __all__ = ["Loads", "Problem", "find_problem"]
 # CPUs and queues that a text names.
 MOST_CPUS = 3
 MOST_NAMES = 8
+WORK = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
     comparison : Comparison
         The machine.
     patience : Patience, optional
-        How long it may take; 0.7 seconds when left out.
+        How much work the what-ifs may take; a second's when left out.
 
     Returns
     -------
@@ -187,7 +188,7 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
     strays = stray_cpus(comparison.loaded, comparison.topology)
     if comparison.irqchip is None or not managed or strays:
         return None
-    patience = patience or Patience(0.7)
+    patience = patience or Patience(WORK, seconds=1.0)
     machine = machine_from_capture(comparison)
     run = as_found(comparison)
     greatest = max(comparison.loads.values(), default=0)
@@ -198,8 +199,9 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
             names.setdefault(cpu, []).append(row.name or f"irq {row.irq}")
     what: dict[str, Loads] = {}
     if any(device.kind != "loop" for device in machine.devices):
+        work = len(machine.devices) * len(machine.topology.possible) + len(run.interrupts)
         for name in REVISIONS:
-            if not patience.left("computing other revisions"):
+            if not patience.left("computing other revisions", work):
                 break
             try:
                 what[name] = Loads.of(simulate(machine, revision=name))

@@ -24,6 +24,7 @@ __all__ = ["QueueCount", "QueueCounts", "count_queues", "usual_counts"]
 
 # Rows of a table.
 MOST_COUNTS = 64
+WORK = 3_000_000
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def count_queues(
     isolated : CpuSet, optional
         CPUs that ``isolcpus=managed_irq`` names.
     patience : Patience, optional
-        How long it may take; four seconds when left out.
+        How much work it may take; some seconds' when left out.
 
     Raises
     ------
@@ -204,11 +205,12 @@ def count_queues(
     isolated = isolated or CpuSet()
     if not isinstance(isolated, CpuSet) or not topology.online - isolated:
         raise RequestError(f"isolated {brief(isolated)}: expected a CpuSet that leaves a CPU")
-    patience = patience or Patience(4)
+    patience = patience or Patience(WORK)
     rows: list[QueueCount] = []
     complete = True
     for queues in sorted(set(usual_counts(len(topology.possible)) if counts is None else counts)):
-        if rows and not patience.left("trying numbers of queues"):
+        work = len(machine.devices) * (len(topology.possible) + queues)
+        if not patience.left("trying numbers of queues", work) and rows:
             complete = False
             break
         try:

@@ -176,7 +176,7 @@ def replay(
     max_states : int
         When the search for an order gives up.
     patience : Patience, optional
-        How long that search may take; as long as it takes when left out.
+        A guard of that search in time, and who is waiting.
 
     Examples
     --------

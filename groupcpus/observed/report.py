@@ -171,7 +171,8 @@ def _effective_lines(comparison: Comparison) -> Iterator[str]:
             True: "there is an order of requests since boot that gives all effective CPUs",
             False: "no order of requests since boot gives them all; devices that were removed, or "
             "CPUs that were offline for a time, could explain the rest",
-            None: "the search for an order of requests that gives them all was given up",
+            None: "whether an order of requests since boot gives them all cannot be judged in "
+            f"{counted(comparison.order.states, 'state')}",
         }[comparison.order.found]
         yield from fold(f"Effective CPUs: {found}.")
     for row in comparison.rows:
