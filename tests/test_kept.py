@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What rotate-kept promises: no more split cores than `cluster`, a kept number, 32 bits."""
 
+from dataclasses import replace
 from itertools import product
 
 import pandas as pd
@@ -12,11 +13,14 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
+from groupcpus.machines.devices import Device
 from groupcpus.machines.life import Life
-from groupcpus.machines.machine import data_dir
+from groupcpus.machines.machine import data_dir, read_machine
 from groupcpus.machines.probe import simulate
+from groupcpus.studies.batch import Machines, group_many
 from groupcpus.studies.invariants import check_revision, unusual_machines
 from groupcpus.studies.rotation import Units, continue_shares, deal_from_unit, split_parts
+from groupcpus.studies.sweeps import sweep
 from tests.strategies import WRAP, made, numgrps_for, offsets
 
 KEPT = REVISIONS["rotate-kept"]
@@ -101,6 +105,53 @@ def test_regular_machines_are_no_worse(topology):
             check_no_worse(topology, numgrps, offset)
             if len(topology.possible) % numgrps == 0:
                 assert masks_of(topology, numgrps, offset) == plain
+
+
+def test_the_compiled_twin_agrees_where_something_rotates():
+    """Random machines are mostly irregular, and then both are `cluster`."""
+    pytest.importorskip("numba", reason="the extra `batch` is not installed")
+    uneven = Topology.from_dict(
+        {
+            "possible": "0-23",
+            "present": "0-19",
+            "nodes": {"0": "0-7,20-21", "2": "8-19,22-23"},
+            "siblings": [f"{cpu}-{cpu + 1}" for cpu in range(0, 24, 2)],
+            "clusters": [f"{cpu}-{cpu + 3}" for cpu in range(0, 24, 4)],
+        }
+    )
+    rotated = 0
+    for topology in [*REGULAR, uneven]:
+        every = range(1, len(topology.possible) + 2)
+        calls = [(n, at) for n in every for at in (0, 1, 5, 65535, 65536, WRAP - 1)]
+        answers = group_many(
+            Machines.of([topology]),
+            [numgrps for numgrps, _ in calls],
+            revisions="rotate-kept",
+            spread_offsets=[offset for _, offset in calls],
+        )
+        for at, (numgrps, offset) in enumerate(calls):
+            masks = group_cpus_evenly(topology, numgrps, revision=KEPT, spread_offset=offset).masks
+            assert [mask.mask for mask in masks] == answers.masks(at, numgrps), (numgrps, offset)
+            plain = group_cpus_evenly(topology, numgrps, revision="cluster").masks
+            rotated += masks != plain
+    assert rotated > 1000
+
+
+@pytest.mark.parametrize("probe", ["admin-first", "interleaved"])
+def test_sweeps_count_its_devices_as_a_run_does(probe):
+    """A device with a poll set calls twice for more than one group, and takes one offset."""
+    machine = read_machine("L48s_v2")
+    devices = tuple(
+        Device(f"nvme{at}", "nvme", 25, write_queues=11, poll_queues=4) for at in range(4)
+    )
+    machine = replace(machine, devices=devices)
+    frame = sweep([machine], revisions=[KEPT], irqchips=["x86"], probes=[probe], progress=False)
+    run = simulate(machine, revision=KEPT, irqchip="x86", probe=probe)
+    assert [call.spread_offset for call in run.calls if call.numgrps > 1] == [
+        at for at in range(4) for _ in range(3)
+    ]
+    assert frame["greatest"].tolist() == [run.per_cpu["irqs"].max()]
+    assert frame["submitters"].tolist() == [run.per_cpu["submitters"].max()]
 
 
 def test_it_rotates_by_whole_cores_what_does_not_divide_evenly():

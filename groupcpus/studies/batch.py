@@ -75,6 +75,7 @@ COMPILED = (
     "rotate-v2-skip1",
     "rotate-next",
     "rotate-tiled",
+    "rotate-kept",
 )
 """Names in `REVISIONS` that the batch knows."""
 

@@ -189,12 +189,18 @@ class Cell:
         counter = start
         made: dict[str, DeviceCalls] = {}
         advances: dict[int, int] = {}
+        # The counter as it stood when a device first took an offset, if it keeps that.
+        kept: dict[str, int] = {}
         for call in probing:
             device, asked = call.device, call.queue_set
             advance = advances.get(asked.queues)
             if advance is None:
                 advance = advances[asked.queues] = revision.advance(asked.queues)
             offset = counter if advance else 0
+            if revision.per_device and advance:
+                if device.name in kept:
+                    advance = 0
+                offset = kept.setdefault(device.name, counter)
             counter = (counter + advance) & _UINT_MAX
             if asked.interrupts:
                 if asked.queues > self.possible or offset + asked.queues > _UINT_MAX:

@@ -32,8 +32,8 @@ fast = njit(cache=True, error_model="numpy")
 inlined = njit(cache=True, error_model="numpy", inline="always")
 
 # What tells the revisions apart, as fields of a number.
-SINGLE_POP, CLUSTERS, FLOOR, SMALLEST, SUM, REDUCED, ONE_IS_ZERO, CLASSES, TILES = (
-    1 << bit for bit in range(9)
+SINGLE_POP, CLUSTERS, FLOOR, SMALLEST, SUM, REDUCED, ONE_IS_ZERO, CLASSES, TILES, KEPT = (
+    1 << bit for bit in range(10)
 )
 CODES = {
     "numa": 0,
@@ -45,6 +45,7 @@ CODES = {
     "rotate-v2-skip1": CLUSTERS | FLOOR | SUM | ONE_IS_ZERO,
     "rotate-next": CLUSTERS | CLASSES | REDUCED | ONE_IS_ZERO,
     "rotate-tiled": CLUSTERS | TILES | ONE_IS_ZERO,
+    "rotate-kept": CLUSTERS | KEPT | ONE_IS_ZERO,
 }
 
 FIRST, LAST_OF_LEAST, FIRST_OF_LEAST = range(3)
@@ -104,10 +105,10 @@ class Work(NamedTuple):
     clusters: Any
     """Groups of each cluster, a node's from its place among the CPUs on."""
     node_totals: Any
-    """Groups that each was given before; of rotate-tiled alone, as what follows."""
+    """Groups that each was given before; of rotate-tiled and rotate-kept alone."""
     cluster_totals: Any
     tiles: Any
-    """A unit's CPUs core by core."""
+    """A unit's CPUs core by core; of rotate-tiled alone."""
 
 
 class Layout(NamedTuple):
@@ -138,6 +139,11 @@ class Layout(NamedTuple):
     node_first: Any
     cluster_next: Any
     cluster_first: Any
+    regular: Any
+    """What rotate-kept has to know: whether the machine is regular; -1: not looked at yet."""
+    node_starts: Any
+    """[stage, node]: at how many places its CPUs may start, and how far these are apart."""
+    cluster_starts: Any
 
 
 def new_layout(ncpus: int, nnodes: int) -> Layout:
@@ -163,6 +169,9 @@ def new_layout(ncpus: int, nnodes: int) -> Layout:
         node_first=array(ncpus),
         cluster_next=array(ncpus),
         cluster_first=array(ncpus),
+        regular=array(1),
+        node_starts=array(2, nnodes, 2),
+        cluster_starts=array(2, ncpus, 2),
     )
 
 
@@ -224,6 +233,7 @@ def lay_out(lay, machine, scratch):
             lay_out_clusters(lay, stage, lay.ids[stage, at], machine.cluster, scratch)
     link_siblings(lay.node_first, lay.node_next, machine, False, scratch)
     link_siblings(lay.cluster_first, lay.cluster_next, machine, True, scratch)
+    lay.regular[0] = -1
 
 
 @njit(cache=True)
@@ -422,11 +432,11 @@ def grp_spread_init_one(unit, at, start, room, curgrp, group):
 
 
 @fast
-def assign_cpus_to_groups(call, unit, ngroups, curgrp, group):
-    """Deal a unit's CPUs to its groups.  Returns the next group."""
+def assign_cpus_to_groups(call, unit, ngroups, start, curgrp, group):
+    """Deal a unit's CPUs to its groups, from a place on.  Returns the next group."""
     share = divided(unit.ncpus, ngroups)
     extra_grps = unit.ncpus - share * ngroups
-    start = place = 0
+    place = 0
     if extra_grps:
         if call.code & CLASSES:
             stride = unit.ncpus // 2 + 1
@@ -458,7 +468,7 @@ def group_by_cluster(call, lay, node, curgrp, work, group):
     alloc_groups_to_nodes(call, parts, ngroups, ncpus, work.clusters)
     if ncluster > 1 and call.code & (FLOOR | SMALLEST):
         rotate_cluster_extras(call, parts, ngroups, ncpus, work.clusters)
-    if call.code & TILES:
+    if call.code & (TILES | KEPT):
         continue_shares(call, parts, total, work.clusters, work.cluster_totals)
     cpus, begin = lay.by_cluster[stage], lay.cluster_start[stage]
     for at in range(first, first + ncluster):
@@ -470,7 +480,11 @@ def group_by_cluster(call, lay, node, curgrp, work, group):
             dealt = (ngroups, work.cluster_totals[at])
             curgrp = assign_tiles(call, split, dealt, curgrp, work.tiles, group)
         else:
-            curgrp = assign_cpus_to_groups(call, unit, ngroups, curgrp, group)
+            start = 0
+            if call.code & KEPT:
+                starts = lay.cluster_starts[stage, c]
+                start = kept_start(unit.ncpus, starts, ngroups, work.cluster_totals[at])
+            curgrp = assign_cpus_to_groups(call, unit, ngroups, start, curgrp, group)
     return curgrp
 
 
@@ -493,14 +507,15 @@ def group_node(call, lay, node, curgrp, work, group):
         split = split_unit(within, ncluster, equal, work.tiles)
         if ncluster <= 1 or equal or ncpus // ngroups > largest:
             return assign_tiles(call, split, (ngroups, total), curgrp, work.tiles, group)
-    return assign_cpus_to_groups(call, unit, ngroups, curgrp, group)
+    start = kept_start(ncpus, lay.node_starts[stage, n], ngroups, total) if call.code & KEPT else 0
+    return assign_cpus_to_groups(call, unit, ngroups, start, curgrp, group)
 
 
 @fast
 def group_nodes_whole(call, lay, stage, curgrp, group):
     """Give whole nodes to groups in turn, where there are no more groups than nodes."""
     nnodes, start = lay.nnodes[stage], 0
-    if call.code & (CLASSES | TILES):
+    if call.code & (CLASSES | TILES | KEPT):
         size = lay.node_size[stage, lay.ids[stage, 0]]
         equal = True
         for at in range(nnodes):
@@ -527,7 +542,7 @@ def group_stage(call, lay, stage, curgrp, work, group):
     order, size = lay.order[stage, call.code & SINGLE_POP], lay.node_size[stage]
     parts = Parts(size, order, 0, nnodes)
     alloc_groups_to_nodes(call, parts, asked, ncpus, work.nodes)
-    if call.code & TILES:
+    if call.code & (TILES | KEPT):
         continue_shares(call, parts, call.offset, work.nodes, work.node_totals)
     for at in range(nnodes):
         n, ngroups = order[at], work.nodes[at]
@@ -544,6 +559,8 @@ def group_cpus_evenly(call, lay, work, group):
     """Put every CPU's group into `group`.  Returns how many groups count as filled."""
     if call.code & ONE_IS_ZERO and call.numgrps == 1:
         call = Call(call.code, call.numgrps, np.int64(0))
+    if call.code & KEPT:
+        call = kept_call(call, lay)
     group[:] = -1
     present = group_stage(call, lay, 0, 0, work, group)
     others = group_stage(call, lay, 1, 0 if present >= call.numgrps else present, work, group)
@@ -551,7 +568,7 @@ def group_cpus_evenly(call, lay, work, group):
     return min(present + others, call.numgrps) if call.code & CLUSTERS else call.numgrps
 
 
-# ---- rotate-tiled ----------------------------------------------------------------------------
+# ---- rotate-tiled and rotate-kept ------------------------------------------------------------
 
 
 @fast
@@ -645,6 +662,150 @@ def assign_tiles(call, split, dealt, curgrp, tiles, group):
             at += 1
         curgrp += 1
     return curgrp
+
+
+# ---- rotate-kept -----------------------------------------------------------------------------
+
+
+@fast
+def kept_call(call, lay):
+    """Return the call of `cluster` where nothing rotates, else one whose offset counts groups."""
+    ncpus = lay.ncpus[0]
+    if lay.regular[0] < 0:
+        lay.regular[0] = is_regular(lay)
+    if ncpus % min(call.numgrps, ncpus) == 0 or lay.regular[0] == 0:
+        return Call(np.int64(CLUSTERS), call.numgrps, np.int64(0))
+    return Call(call.code, call.numgrps, call.offset % 65536 * call.numgrps)
+
+
+@fast
+def kept_start(ncpus, starts, ngroups, total):
+    """Return the place behind the groups with one CPU more of all calls before, rounded down."""
+    share, count = ncpus // ngroups, starts[0]
+    if share * ngroups == ncpus:
+        return 0
+    back = total % ncpus * (share * (share + 1)) % ncpus
+    return (ncpus - back) % ncpus // (ncpus // count) * starts[1]
+
+
+@njit(cache=True)
+def count_cores(unit):
+    """Return how many cores a unit has CPUs of."""
+    count = 0
+    for at in range(unit.begin, unit.begin + unit.ncpus):
+        count += unit.first[unit.cpus[at]] == unit.cpus[at]
+    return count
+
+
+@njit(cache=True)
+def core_step(unit, ncores):
+    """Return how far the first threads of equal cores are apart; 0: they are in no regular order.
+
+    Either core by core, or all first threads and then all second ones.
+    """
+    cpus, begin, ncpus = unit.cpus, unit.begin, unit.ncpus
+    threads = ncpus // ncores
+    if threads * ncores != ncpus:
+        return 0
+    blocks, halves = True, threads == 2
+    for at in range(ncpus):
+        first = unit.first[cpus[begin + at]]
+        blocks &= first == cpus[begin + at - at % threads]
+        halves &= first == cpus[begin + at % ncores]
+    return threads if blocks else int(halves)
+
+
+@njit(cache=True)
+def look_at_unit(unit, starts, seen):
+    """Note a unit's cores as its starts; return whether it is like those `seen` before.
+
+    That is their threads a core, and the step between cores where there are several; 0: none yet.
+    """
+    ncores = count_cores(unit)
+    step = core_step(unit, ncores)
+    starts[0], starts[1] = ncores if step else 1, step if step else unit.ncpus
+    threads = unit.ncpus // ncores
+    if threads * ncores != unit.ncpus or (seen[0] and seen[0] != threads):
+        return False
+    seen[0] = threads
+    if ncores > 1:
+        if not step or (seen[1] and seen[1] != step):
+            return False
+        seen[1] = step
+    return True
+
+
+@njit(cache=True)
+def cluster_unit(lay, stage, c):
+    """Return the unit that a cluster is."""
+    begin, ncpus = lay.cluster_start[stage, c], lay.cluster_size[stage, c]
+    return Unit(lay.by_cluster[stage], begin, ncpus, lay.cluster_first, lay.cluster_next)
+
+
+@njit(cache=True)
+def start_with_clusters(lay, stage, n, unit, starts):
+    """Let a node whose clusters are several cores wide start with whole clusters alone."""
+    first, ncluster = lay.node_start[stage, n], lay.clusters[stage, n]
+    ncores, largest = starts[0], 0
+    for c in range(first, first + ncluster):
+        largest = max(largest, lay.cluster_size[stage, c])
+    if ncluster < 2 or largest <= unit.ncpus // ncores:
+        return
+    # Each cluster must be a row of as many cores.
+    row, alike = ncores // ncluster, ncores % ncluster == 0
+    for c in range(first, first + ncluster):
+        begin = lay.cluster_start[stage, c]
+        alike = alike and count_cores(cluster_unit(lay, stage, c)) == row
+        if not alike:
+            break
+        lowest = unit.cpus[unit.begin + (c - first) * row * starts[1]]
+        last = unit.cpus[unit.begin + ((c - first + 1) * row - 1) * starts[1]]
+        alike = lay.by_cluster[stage, begin] == lowest
+        alike = alike and lay.by_cluster[stage, begin + (row - 1) * starts[1]] == last
+    starts[0], starts[1] = (ncluster, row * starts[1]) if alike else (1, unit.ncpus)
+
+
+@njit(cache=True)
+def same_clusters(lay, place, other):
+    """Return whether two equally large nodes, as (stage, node), have equally large clusters."""
+    count = lay.clusters[place]
+    if count != lay.clusters[other]:
+        return False
+    first, second = lay.node_start[place], lay.node_start[other]
+    for at in range(count):
+        one = lay.cluster_size[place[0], first + lay.cluster_order[place[0], first + at]]
+        two = lay.cluster_size[other[0], second + lay.cluster_order[other[0], second + at]]
+        if one != two:
+            return False
+    return True
+
+
+@njit(cache=True)
+def is_regular(lay):
+    """Return whether a machine is the same from each core on, and note where units may start."""
+    seen = np.zeros(2, np.int64)
+    for stage in range(2):
+        for at in range(lay.nnodes[stage]):
+            n = lay.ids[stage, at]
+            first, ncpus = lay.node_start[stage, n], lay.node_size[stage, n]
+            unit = Unit(lay.cpus[stage], first, ncpus, lay.node_first, lay.node_next)
+            starts = lay.node_starts[stage, n]
+            if not look_at_unit(unit, starts, seen):
+                return False
+            for c in range(first, first + lay.clusters[stage, n]):
+                if not look_at_unit(
+                    cluster_unit(lay, stage, c), lay.cluster_starts[stage, c], seen
+                ):
+                    return False
+            if starts[0] > 1:
+                start_with_clusters(lay, stage, n, unit, starts)
+            for stage_before in range(stage + 1):
+                for m in lay.ids[stage_before, : lay.nnodes[stage_before]]:
+                    if lay.node_size[stage_before, m] == ncpus and not same_clusters(
+                        lay, (stage, n), (stage_before, m)
+                    ):
+                        return False
+    return True
 
 
 # ---- many calls ------------------------------------------------------------------------------
