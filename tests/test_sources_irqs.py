@@ -57,19 +57,21 @@ def test_dumps_of_affinities():
 
 
 def test_together_they_tell_a_machine():
-    shape = SHAPES["6cpu-no-nodes"]
     interrupts = INTERRUPTS.replace("CPU5", "CPU3")
+    cpus = "# CPU,Core,Socket,Node\n0,0,0,\n1,1,0,\n2,2,0,\n3,3,0,\n"
     dump = (
         "/proc/irq/25/smp_affinity_list:2-3\n"
         "/proc/irq/25/effective_affinity:4\n"
         "/proc/irq/25/node:1\n"
     )
-    loaded = load_topology(dump, interrupts, shapes.lscpu_p(shape))
+    loaded = load_topology(dump, interrupts, cpus)
     told = {interrupt.irq: interrupt for interrupt in loaded.interrupts}[25]
     assert (str(told.affinity), str(told.effective), told.node) == ("2-3", "2", 1)
     assert (told.chip, told.actions) == ("IR-PCI-MSIX-0000:02:00.0", ("nvme0q1",))
     assert loaded.topology.possible == loaded.topology.online
-    assert str(loaded.topology.online) == "0-5"
+    assert str(loaded.topology.online) == "0-3"
+    with pytest.raises(FormatError, match="columns of CPUs 0-3, but 4-5 are online by lscpu"):
+        load_topology(dump, interrupts, shapes.lscpu_p(SHAPES["6cpu-no-nodes"]))
 
 
 def test_interrupts_within_a_tree(tmp_path):

@@ -198,7 +198,8 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
         if cpu is not None and greatest and comparison.loads.get(cpu) == greatest:
             names.setdefault(cpu, []).append(row.name or f"irq {row.irq}")
     what: dict[str, Loads] = {}
-    if any(device.kind != "loop" for device in machine.devices):
+    unsure = any(one.verdict == "cannot be judged" for one in comparison.devices)
+    if any(device.kind != "loop" for device in machine.devices) and not unsure:
         work = len(machine.devices) * len(machine.topology.possible) + len(run.interrupts)
         for name in REVISIONS:
             if not patience.left("computing other revisions", work):

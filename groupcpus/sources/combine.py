@@ -142,7 +142,7 @@ def combine(sources: Iterable[Facts]) -> Loaded:
     interrupts = _interrupts(parts, topology)
     doubts: tuple[str, ...] = ()
     if topology is not None and machine is None:
-        found = doubts_about(parts.sources, topology.possible, parts.origins, interrupts)
+        found = doubts_about(parts.sources, topology, parts.origins, interrupts)
         doubts = tuple(dict.fromkeys(found))
     return Loaded(
         topology,

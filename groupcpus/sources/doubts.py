@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from groupcpus.engine.cpuset import CpuSet
+from groupcpus.engine.topology import Topology
 from groupcpus.errors import FormatError
 from groupcpus.sources.facts import Facts, ShownInterrupt, few
 
@@ -12,7 +13,7 @@ __all__ = ["doubts_about"]
 
 def doubts_about(
     sources: Iterable[Facts],
-    cpus: CpuSet,
+    topology: Topology,
     origins: Mapping[str, str],
     interrupts: Iterable[ShownInterrupt],
 ) -> Iterator[str]:
@@ -22,8 +23,8 @@ def doubts_about(
     ----------
     sources : iterable of Facts
         What was read.
-    cpus : CpuSet
-        The CPUs that are taken to be possible.
+    topology : Topology
+        The machine as it is taken to be.
     origins : mapping of str to str
         Which source each part is from.
     interrupts : iterable of ShownInterrupt
@@ -32,13 +33,15 @@ def doubts_about(
     Raises
     ------
     FormatError
-        If a source has CPUs online that the list of CPUs lacks.
+        If a source has CPUs online that the list of CPUs lacks, or /proc/interrupts has no columns
+        for CPUs that are online.
     """
     sources = list(sources)
+    _missing_columns(sources, topology.online, origins)
     for facts in sources:
         yield from facts.doubts
     if "possible" not in origins:
-        yield from _missing_cpus(sources, cpus, origins, interrupts)
+        yield from _missing_cpus(sources, topology.possible, origins, interrupts)
     for told in interrupts:
         if not told.affinity or not told.counts:
             continue
@@ -49,6 +52,18 @@ def doubts_about(
                 f"of CPUs {few(counted)}: it was moved, or the line is cut off"
             )
             return
+
+
+def _missing_columns(sources: Iterable[Facts], online: CpuSet, origins: Mapping[str, str]) -> None:
+    """Refuse /proc/interrupts of other CPUs: it has a column for each that is online."""
+    for facts in sources:
+        columns = facts.online if facts.source.startswith("interrupts (") else None
+        if columns and (lost := online - columns):
+            raise FormatError(
+                facts.source,
+                f"columns of CPUs {few(columns)}, but {few(lost)} are online by "
+                f"{origins.get('online')}: columns are cut off, or it is another machine's",
+            )
 
 
 def _missing_cpus(

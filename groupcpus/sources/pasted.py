@@ -101,6 +101,8 @@ class _Text:
         self.left_out: list[Line] = []
         self.number = 0
         """The line that says whose the next one is."""
+        self.inside = False
+        """Whether the last line was one of a listing."""
 
     def take(self, number: int, line: str) -> None:
         """Hand a line to the reader whose it is."""
@@ -108,11 +110,13 @@ class _Text:
             self._leave(number, line)
         elif not self._stands_between(number, line):
             noise = is_noise(line)
-            if self._go_on(number, line):
+            self.inside = self._go_on(number, line)
+            if self.inside:
                 self.number = number
+            elif not noise and self.dump.takes_value(line):
+                self.inside = True
             elif not (
-                (not noise and self.dump.takes_value(line))
-                or (isinstance(self.current, SummaryReader) and self.current.offer(number, line))
+                (isinstance(self.current, SummaryReader) and self.current.offer(number, line))
                 or self.remarks.offer(number, line)
                 or (SummaryReader.starts(line) and self._begin(SummaryReader, number, line))
                 or noise
@@ -133,6 +137,7 @@ class _Text:
         if prompt is None:
             return False
         self.current = None
+        self.inside = False
         self.dump.expect(prompt[1])
         self.number = number if line.strip() != prompt[0] else 0
         return True
@@ -165,7 +170,7 @@ class _Text:
         return self.current.offer(number, line)
 
     def _ellipsis(self, number: int, line: str) -> None:
-        if isinstance(self.current, TableReader | ValuesReader | NumactlReader):
+        if self.inside or isinstance(self.current, TableReader | ValuesReader | NumactlReader):
             raise FormatError(
                 f"{self.name}: line {number}",
                 f"{brief(line.strip())}: lines were left out here, give the whole output",
