@@ -255,3 +255,94 @@ def test_every_case_makes_a_machine_or_a_sentence():
             said = str(error)[:501]
             assert 0 < len(said) <= 500
         assert said.isprintable()
+
+
+# --- more of the same kinds, made here
+
+AFFINITIES = dict(zip(range(40, 47), ["0-15", *MASKS], strict=True))
+SHOWN_AS = {
+    "for f in ...; do echo $f; cat $f; done": "/proc/irq/{irq}/smp_affinity_list\n{mask}\n",
+    "a blank line between": "/proc/irq/{irq}/smp_affinity_list\n{mask}\n\n",
+    "kernel's time": "[  123.456789] /proc/irq/{irq}/smp_affinity_list:{mask}\n",
+    "journalctl -o short-iso-precise": "2026-05-06T07:08:09.123456+0200 db1 x[12]: "
+    "/proc/irq/{irq}/smp_affinity_list:{mask}\n",
+    "an arrow": "{irq} -> {mask}\n",
+    "words": "irq={irq} affinity={mask}\n",
+    "words and commas": "IRQ {irq}, smp_affinity_list: {mask}\n",
+}
+
+
+@pytest.mark.parametrize("form", SHOWN_AS.values(), ids=SHOWN_AS)
+def test_affinities_as_loops_and_logs_print_them(form):
+    text = "".join(form.format(irq=irq, mask=mask) for irq, mask in AFFINITIES.items())
+    loaded = load(TABLE, COUNTS, text)
+    shown = {one.irq: str(one.affinity) for one in loaded.interrupts}
+    assert shown == AFFINITIES
+    assert verdict(TABLE, COUNTS, text) == {"nvme0": "follows"}
+
+
+def test_queue_maps_whose_paths_are_printed_ahead():
+    text = "".join(
+        f"/sys/block/nvme0n1/mq/{queue}/cpu_list\n{mask.replace(',', ', ')}\n"
+        for queue, mask in enumerate(MASKS)
+    )
+    assert verdict(TABLE, text) == {"nvme0": "follows"}
+
+
+@pytest.mark.parametrize("line", ["40 0-15", "40\t0-15", "| 40 | 0-15 |"])
+def test_values_of_files_that_nothing_names_are_refused(line):
+    with pytest.raises(FormatError, match="which file each value is of must be there"):
+        load(f"{line}\n41 3\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("{code}", "{code}"), ("{code:bash}", "{code}"), ("<pre>", "</pre>"), ("[code]", "[/code]")],
+)
+def test_marks_of_trackers_are_no_text(before, after):
+    loaded = load(TABLE, f"{before}\n{COUNTS.read_text('utf-8')}{after}\n", PATHS)
+    assert not any("not read" in note for note in loaded.notes)
+    assert len(loaded.interrupts) == 7
+
+
+def test_outputs_of_two_machines_are_not_made_one():
+    table, counts = (path.read_text("utf-8") for path in (TABLE, COUNTS))
+    text = f"[root@db1 ~]# lscpu -e\n{table}[root@db2 ~]# cat /proc/interrupts\n{counts}"
+    with pytest.raises(FormatError, match="outputs of 'db1' and of 'db2'"):
+        load(text)
+    assert load(text.replace("db2", "db1")).interrupts
+    # A prompt of the reader's own, where nothing was read.
+    assert load(f"me@desk:~$ ssh db1\n{text.replace('db2', 'db1')}").interrupts
+    with pytest.raises(FormatError, match="affinity of interrupt 41 is 1,3,9 here, 3 in another"):
+        load(TABLE, PATHS, "/proc/irq/41/smp_affinity_list:3\n")
+    other = COUNTS.read_text("utf-8").replace("nvme0q3", "eth0-3")
+    with pytest.raises(FormatError, match="two machines, or two states of one"):
+        load(TABLE, COUNTS, other)
+
+
+@pytest.mark.parametrize(
+    ("names", "pre"),
+    [
+        (["smartpqi"] * 6, 0),
+        (["aacraid"] * 6, 0),
+        (["hisi_sas_v3_hw phy", "hisi_sas_v3_hw channel", *["hisi_sas_v3_hw cq"] * 6], 2),
+        (["qla2xxx (default)", "qla2xxx (rsp_q)", *["qla2xxx (qpair)"] * 6], 2),
+        ([f"mpt2sas0-msix{queue}" for queue in range(7)], 1),
+        ([f"pm80xx0-{queue}" for queue in range(7)], 1),
+    ],
+)
+@pytest.mark.parametrize(
+    "chip", ["IR-PCI-MSIX-0000:c1:00.0 {at}-edge", "IR-PCI-MSI {more}-edge", "ITS-MSI {more} Edge"]
+)
+def test_drivers_by_name_alone(names, pre, chip):
+    """Take the vectors of a driver that spreads in hwirq order, named by slot or by hwirq alone."""
+    lines = [COUNTS.read_text("utf-8").splitlines()[0]]
+    masks = ["0-15"] * pre + MASKS
+    for at, name in enumerate(names):
+        shown = chip.format(at=at, more=(0xC100 << 11) + at)
+        lines.append(f"{40 + at}: {' '.join(['0'] * 16)} {shown} {name}")
+    paths = "".join(
+        f"/proc/irq/{40 + at}/smp_affinity_list:{mask}\n" for at, mask in enumerate(masks)
+    )
+    (judged,) = compare(load(TABLE, "\n".join(lines) + "\n", paths)).devices
+    assert (judged.verdict, judged.numgrps) == ("follows", (6,))

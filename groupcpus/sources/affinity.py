@@ -30,7 +30,8 @@ _OF_SCRIPTS = tuple(
         r"(?P<name>\S{1,100}) \(IRQ (?P<irq>[0-9]{1,10})\): "
         rf"(?:smp_affinity_list|affinity|cpus?)[=: ] ?(?P<affinity>{_LIST})"
         rf"(?:,? ?effective(?:_affinity_list)?[=: ] ?(?P<effective>{_LIST}))?",
-        r"(?:irq|IRQ|Irq)? ?(?P<irq>[0-9]{1,10})(?: \((?P<name>[^\s()]{1,100})\))?: ?"
+        r"(?:irq|IRQ|Irq)?[ =]?(?P<irq>[0-9]{1,10})(?: \((?P<name>[^\s()]{1,100})\))?"
+        r"(?:: ?| ?[-=]> ?|[ ,:]+(?:smp_)?affinity(?:_list)?[ =:]{1,3})"
         rf"(?=[0-9])(?P<affinity>{_LIST})",
     )
 )
@@ -109,6 +110,9 @@ class DumpReader:
         if found is None:
             return False
         key, value, path = found
+        if not value and text.strip() == path:
+            # Printed ahead of the file, as in: for f in ...; do echo $f; cat $f; done.
+            return self.expect(path)
         if key not in Tree.LONG and (numbered := _GREP_NUMBER.match(value)):
             value = value[numbered.end() :]
         if name := _BY_NAME.search(path):

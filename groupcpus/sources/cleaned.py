@@ -12,7 +12,7 @@ from groupcpus.errors import FormatError
 from groupcpus.sources import limits
 from groupcpus.sources.facts import Line
 
-__all__ = ["command_of", "decode", "is_ellipsis", "is_noise", "lines_of"]
+__all__ = ["command_of", "decode", "host_of", "is_ellipsis", "is_noise", "lines_of"]
 
 
 _ESCAPES = re.compile(
@@ -24,6 +24,7 @@ _INVISIBLE = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F)
 _QUOTES = re.compile(r"(?:\s{0,8}[>|])+(?: |$)")
 _STAMP = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:? "
+    r"(?:\S{1,64} [^\s:\[]{1,64}\[\d{1,9}\]: )?"
     r"|\[\d\d:\d\d:\d\d(?:\.\d{1,9})?\] |\[ {0,8}\d{1,10}\.\d{6}\] |\d\d:\d\d:\d\d (?=\S*[/:])"
     r"|[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d (?:\S{1,64} [^\s:]{1,64}: )?",
     re.ASCII,
@@ -37,6 +38,7 @@ _PROMPT = re.compile(
     r"\s{0,8}(?:\[?[\w.-]{1,64}@[\w.-]{1,64}[^$#%>]{0,80}[$#%>]|[a-z]{0,6}sh-[\d.]{1,8}[$#]"
     rf"|[\w.-]{{0,64}}:?[~/][\w./~-]{{0,80}} ?[$#%]|\$|[#%](?= ?(?:{_COMMANDS})\b))(?: +(.*)|\s*)"
 )
+_HOST = re.compile(r"\s{0,8}\[?[\w.-]{1,64}@([\w.-]{1,64})")
 _BARE_COMMAND = re.compile(rf"\s{{0,8}}(?:{_COMMANDS})(?: [-/~$'\"{{.].*)?")
 _SHOWN_FILE = re.compile(r"(?:sudo )?(?:cat|head|tail|more|less)(?: -\S{1,8})* (/\S{1,500})\s*")
 _ELLIPSIS = re.compile(
@@ -45,7 +47,8 @@ _ELLIPSIS = re.compile(
     re.IGNORECASE,
 )
 _NOISE = re.compile(
-    r"\s{0,8}(?:`{3,}\w{0,20}|~{3,}|-{3,}|={3,}|Every [\d.,]{1,8}s: .*|\|?[-:| ]+\|"
+    r"\s{0,8}(?:`{3,}\w{0,20}|\{(?:code|noformat|quote)(?::[\w.=|-]{1,60})?\}|\[/?code\]"
+    r"|</?(?:pre|code|p|div|br)\b[^<>]{0,80}>|~{3,}|-{3,}|={3,}|Every [\d.,]{1,8}s: .*|\|?[-:| ]+\|"
     r"|(?:\S{1,40}: )?(?:grep|cat|tail|head|find|ls|bash|sh): .{1,400}"
     r"|Script (?:started|done).*|# (?:The following is|programs\. Each|starting usually).*)\s*"
 )
@@ -110,7 +113,7 @@ def _unwrapped(line: str) -> str:
         line = line.strip()[1:-1].replace("|", " ")
     if ">" in line[:20] or "|" in line[:20]:
         line = line[found.end() :] if (found := _QUOTES.match(line)) else line
-    if ":" in line[:40] and (found := _STAMP.match(line)):
+    if (":" in line[:40] or line.startswith("[")) and (found := _STAMP.match(line)):
         line = line[found.end() :]
     if found := _BULLET.match(line):
         line = line[found.end() :]
@@ -138,6 +141,18 @@ def command_of(line: str) -> tuple[str, str | None] | None:
         return None
     shown = _SHOWN_FILE.fullmatch(command)
     return command, shown[1] if shown else None
+
+
+def host_of(line: str) -> str:
+    """Return the machine that a prompt names; empty where it names none.
+
+    Examples
+    --------
+    >>> host_of("[root@db1 ~]# cat /proc/interrupts"), host_of("# lscpu -e")
+    ('db1', '')
+    """
+    found = _HOST.match(line[:200])
+    return found[1] if found else ""
 
 
 def is_ellipsis(line: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import FormatError
+from groupcpus.errors import FormatError, brief
 from groupcpus.machines.machine import Machine
 from groupcpus.sources import limits
 from groupcpus.sources.doubts import doubts_about
@@ -378,14 +378,35 @@ def _interrupts(parts: _Combined, topology: Topology | None) -> tuple[ShownInter
         if facts.columns:
             _name_columns(parts, facts, topology)
     for facts in reversed(parts.sources):
-        for irq, told in facts.interrupts.items():
+        for irq, shown in facts.interrupts.items():
             values = {
-                name: value for name, value in vars(told).items() if value not in (None, "", ())
+                name: value for name, value in vars(shown).items() if value not in (None, "", ())
             }
-            joined[irq] = replace(joined.get(irq, told), **values)
+            known = joined.get(irq, shown)
+            for name in ("affinity", "actions"):
+                before, here = getattr(known, name), getattr(shown, name)
+                if before and here and before != here and not _abridged(before, here):
+                    raise FormatError(
+                        facts.source,
+                        f"{name} of interrupt {irq} is {_words(here)} here, {_words(before)} in "
+                        "another source: two machines, or two states of one, are loaded one by one",
+                    )
+            joined[irq] = replace(known, **values)
         if facts.interrupts:
             parts.origins["interrupts"] = facts.source
     return tuple(joined[irq] for irq in sorted(joined))
+
+
+def _abridged(one: Any, other: Any) -> bool:
+    """Return whether one of two lists of names may be a part of the other."""
+    if isinstance(one, CpuSet):
+        return False
+    text, within = sorted((", ".join(one), ", ".join(other)), key=len)
+    return text.partition("@")[0] in within
+
+
+def _words(value: Any) -> str:
+    return few(value) if isinstance(value, CpuSet) else brief(", ".join(value))
 
 
 def _name_columns(parts: _Combined, facts: Facts, topology: Topology | None) -> None:

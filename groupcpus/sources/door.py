@@ -276,9 +276,9 @@ def _read_text(text: str, name: str) -> list[tuple[str, Facts]]:
     name = printable(name[:100])
     text = text.removeprefix("\ufeff")
     start = text[:4096].lstrip()[:1]
-    if start == "<" and not text.lstrip().startswith(("<<", "< ")):
+    if start == "<" and not text.lstrip().startswith(("<<", "< ", "<pre", "<code", "<p", "<div")):
         return [("hwloc", read_hwloc(text, _where("hwloc", name)))]
-    if start == "{":
+    if start == "{" and not text.lstrip().startswith(("{code", "{noformat", "{quote")):
         return [read_json(text, name)]
     if _MACHINE_FILE.search(text[:10_000]):
         machine = machine_from_dict(parse_toml(text, name), name)

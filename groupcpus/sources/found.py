@@ -32,7 +32,10 @@ SPREADING = re.compile(
     "aacraid|csiostor|hisi_sas_v3_hw|hpsa|lpfc|megaraid_sas|mpi3mr|mpt3sas|nvme|pm80xx|qla2xxx"
     "|smartpqi|virtio_blk|virtio_scsi"
 )
-_SPREADING_NAMES = ("aacraid", "hisi_sas", "hpsa", "lpfc", "megasas", "mpi3mr", "mpt3sas", "nvme")
+_SPREADING_NAMES = (
+    *("aacraid", "hisi_sas", "hpsa", "lpfc", "megasas", "mpi3mr", "mpt2sas", "mpt3sas", "nvme"),
+    *("pm80xx", "qla2xxx", "smartpqi"),
+)
 _NETWORK = re.compile(
     r"(?:[a-z0-9]+-)?(?:eth|ib|en[opsP]|net\b)|mlx[45]|mana|virtio[0-9]+-(?:input|output)|vmxnet3"
 )
@@ -189,6 +192,10 @@ def _key(told: ShownInterrupt) -> str:
         device, queue, _ = _parse(name)
         if device and (queue is not None or _VIRTIO.fullmatch(name)):
             return device
+    if told.hwirq and any(name.startswith(_SPREADING_NAMES) for name in told.actions):
+        # Where chips are not named by device, hwirqs are: pci_msi_domain_calc_hwirq().
+        bus, number = divmod(told.hwirq >> 11 & 0xFFFF, 256)
+        return f"{told.hwirq >> 27:04x}:{bus:02x}:{number >> 3:02x}.{number & 7}"
     return f"irq {told.irq}"
 
 

@@ -13,7 +13,7 @@ from groupcpus.errors import FormatError, brief, counted
 from groupcpus.sources import limits
 from groupcpus.sources.affinity import DumpReader
 from groupcpus.sources.captured import read_capture
-from groupcpus.sources.cleaned import command_of, is_ellipsis, is_noise, lines_of
+from groupcpus.sources.cleaned import command_of, host_of, is_ellipsis, is_noise, lines_of
 from groupcpus.sources.facts import Facts, Line
 from groupcpus.sources.hwloc import read_hwloc
 from groupcpus.sources.interrupts import InterruptsReader
@@ -32,6 +32,10 @@ _HINTS = (
     (r"\s*[0-9]+,[0-9]*,[0-9]*,.*", "rows of lscpu -p need the line '# CPU,Core,...' above them"),
     (r"\s*[0-9]+(?:[,-][0-9]+)+\s*", "CPU lists need the interrupt before them, as grep . prints"),
     (r"\s*CPU[0-9]+: .*", "names by CPU do not say an interrupt's affinity or counts"),
+    (
+        r"\s*[0-9]+\s+[0-9]+(?:[,-][0-9]+)*\s*",
+        "which file each value is of must be there, as grep . /proc/irq/*/smp_affinity_list prints",
+    ),
     (r".*-> CPUs .*", "an interrupt needs its number: irq 40 affinity 0-3 effective 1 nvme0q1"),
 )
 
@@ -103,6 +107,9 @@ class _Text:
         """The line that says whose the next one is."""
         self.inside = False
         """Whether the last line was one of a listing."""
+        self.host = ""
+        self.hosts: dict[str, int] = {}
+        """Of the prompts, those whose outputs were read, and where."""
 
     def take(self, number: int, line: str) -> None:
         """Hand a line to the reader whose it is."""
@@ -113,6 +120,7 @@ class _Text:
             self.inside = self._go_on(number, line)
             if self.inside:
                 self.number = number
+                self.hosts.setdefault(self.host, number)
             elif not noise and self.dump.takes_value(line):
                 self.inside = True
             elif not (
@@ -138,6 +146,8 @@ class _Text:
             return False
         self.current = None
         self.inside = False
+        if host := host_of(line):
+            self.host = host
         self.dump.expect(prompt[1])
         self.number = number if line.strip() != prompt[0] else 0
         return True
@@ -178,6 +188,11 @@ class _Text:
         self.left_out.append((number, line))
 
     def facts(self) -> list[tuple[str, Facts]]:
+        if len(hosts := [host for host in self.hosts if host]) > 1:
+            raise FormatError(
+                f"{self.name}: line {self.hosts[hosts[1]]}",
+                f"outputs of {brief(hosts[0])} and of {brief(hosts[1])}: give each machine's alone",
+            )
         found = [(reader.facts(), reader) for reader in self.readers]
         result = [(reader.kind, facts) for facts, reader in found]
         result += [
