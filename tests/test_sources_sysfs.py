@@ -257,6 +257,17 @@ def test_archives_cut_off_or_damaged(tmp_path):
         load_topology(file)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK],
+)
+def test_extended_headers_are_kept_in_memory_and_so_small(tmp_path, kind):
+    file = tmp_path / "headers.tar.gz"
+    file.write_bytes(made_archive(("header", kind, bytes(100_000))))
+    with pytest.raises(FormatError, match="a member's header has 100000 bytes"):
+        load_topology(file)
+
+
 def test_archives_that_unpack_to_too_much(tmp_path, monkeypatch):
     monkeypatch.setattr("groupcpus.sources.limits.UNPACKED", 1_000_000)
     member = ("zeros", tarfile.REGTYPE, bytes(2_000_000))

@@ -22,6 +22,7 @@ __all__ = ["is_tar", "is_zip", "read_tar", "read_zip", "unpacked"]
 
 _MEMORY = 100_000_000
 _CHUNK = 1 << 16
+_EXTENDED = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 
 
 class _Gzip:
@@ -128,18 +129,22 @@ def is_tar(head: bytes) -> bool:
 class _Member(tarfile.TarInfo):
     """A member whose header is whole, and whose extended headers, kept in memory, are small."""
 
+    # Not frombuf(): from some patch releases on (3.14.8 is one) tarfile no longer calls it.
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":
+    def fromtarfile(cls, archive: tarfile.TarFile) -> "_Member":
         try:
-            member = super().frombuf(buf, encoding, errors)
+            return super().fromtarfile(archive)
         except tarfile.HeaderError as error:
-            if buf and not any(buf):
+            if type(error).__name__ == "EOFHeaderError":
                 raise  # blocks of zeros are the archive's end
             # tarfile would take this as its end, too.
             raise FormatError("archive", f"the archive is damaged: {error}") from None
-        if member.type not in tarfile.SUPPORTED_TYPES and member.size > limits.FILE:
-            raise FormatError("archive", f"a member's header has {member.size} bytes")
-        return member
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        kept = self.type in _EXTENDED or self.type not in tarfile.SUPPORTED_TYPES
+        if kept and self.size > limits.FILE:
+            raise FormatError("archive", f"a member's header has {self.size} bytes")
+        return super()._proc_member(archive)  # type: ignore[misc]
 
 
 class _Bounded(io.RawIOBase):
