@@ -21,7 +21,7 @@ from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import Callers
 from groupcpus.machines.requests import Allocation, VectorWanted, place, request_order
 from groupcpus.studies.batch import COMPILED, Counts, Machines, Plan, installed, place_many
-from groupcpus.studies.rows import Configuration, Place, Row, add_interrupts
+from groupcpus.studies.rows import Configuration, Place, Row, add_interrupts, crossings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,6 +70,15 @@ class DeviceCalls(NamedTuple):
     pre_vectors: int
     calls: tuple[tuple[int, int], ...]
     """Groups and offset of each call behind interrupts."""
+
+
+class DeviceVectors(NamedTuple):
+    """What the engine grouped for a device."""
+
+    wanted: tuple[VectorWanted, ...]
+    sizes: Sequence[int]
+    """CPUs in each mask of a queue."""
+    crossings: tuple[int, int]
 
 
 class Planned(NamedTuple):
@@ -137,6 +146,7 @@ class Cell:
         self.devices = [with_devices(machine, count, queues) for count in counts]
         self.engines: dict[str, tuple[Revision, dict[tuple[int, int], Grouping]]] = {}
         """By name: the revisions that are left to the engine, and what their calls answered."""
+        self.known: dict[tuple[str, int, tuple[tuple[int, int], ...]], DeviceVectors] = {}
 
     def planned(self, axes: Axes) -> list[Planned]:
         """List what is to be run, in the order of the rows."""
@@ -263,37 +273,44 @@ class Cell:
     def place(self, plan: Plan, counts: Counts) -> None:
         """Do with the engine what `place_many` does."""
         chip = make_irqchip(plan.irqchip, self.topology)
-        allocations = [self.allocation(plan, at, calls) for at, calls in enumerate(plan.devices)]
+        devices = [
+            self.vectors(plan.revision, *device)
+            for device in zip(plan.pre_vectors, plan.devices, strict=True)
+        ]
+        allocations = [Allocation(str(at), own.wanted) for at, own in enumerate(devices)]
         total = Counts.zeros(1, counts.loads.shape[1])
         whole = [allocations] if plan.requests else [[one] for one in allocations]
         order = iter(map(str, plan.requests))
         done = 0
         for part in whole:
             turns = order if plan.requests else [one.device for one in part for _ in one.vectors]
-            for allocation, effective in zip(part, place(chip, part, turns), strict=True):
+            for effective in place(chip, part, turns):
+                own = devices[done]
+                add_interrupts(own.sizes, effective[plan.pre_vectors[done] :], total, 0)
+                total.crossing[0] += own.crossings
                 done += 1
-                masks = [(one.mask, one.managed) for one in allocation.vectors]
-                queues = [
-                    (mask, cpu)
-                    for (mask, managed), cpu in zip(masks, effective, strict=True)
-                    if managed
-                ]
-                add_interrupts(self.topology, queues, total, 0)
                 if done in plan.rows:
                     counts.set(plan.rows[done], total)
 
-    def allocation(self, plan: Plan, at: int, calls: Sequence[tuple[int, int]]) -> Allocation:
-        """Return the vectors of a plan's device."""
-        _, groupings = self.engines[plan.revision]
-        before = VectorWanted("admin", self.topology.online, 0, managed=False)
-        vectors = [before] * plan.pre_vectors[at]
-        for call in calls:
-            grouping = groupings[call]
-            vectors += [
-                VectorWanted("default", mask, call[1], managed=True)
-                for mask in grouping.masks[: grouping.nummasks]
-            ]
-        return Allocation(str(at), tuple(vectors))
+    def vectors(
+        self, revision: str, pre_vectors: int, calls: Sequence[tuple[int, int]]
+    ) -> DeviceVectors:
+        """Return the vectors of a device; those with the same calls have the same ones."""
+        key = revision, pre_vectors, tuple(calls)
+        if key not in self.known:
+            before = VectorWanted("admin", self.topology.online, 0, managed=False)
+            wanted = [before] * pre_vectors
+            for call in calls:
+                grouping = self.engines[revision][1][call]
+                wanted += [
+                    VectorWanted("default", mask, call[1], managed=True)
+                    for mask in grouping.masks[: grouping.nummasks]
+                ]
+            masks = [one.mask for one in wanted[pre_vectors:]]
+            self.known[key] = DeviceVectors(
+                tuple(wanted), [*map(len, masks)], crossings(self.topology, masks)
+            )
+        return self.known[key]
 
 
 @lru_cache(maxsize=4096)

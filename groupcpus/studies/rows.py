@@ -23,7 +23,7 @@ from groupcpus.machines.machine import Machine
 from groupcpus.machines.run import Run
 from groupcpus.studies.batch import Counts
 
-__all__ = ["Configuration", "Place", "Row", "add_interrupts", "figures"]
+__all__ = ["Configuration", "Place", "Row", "add_interrupts", "crossings", "figures"]
 
 
 class Row(NamedTuple):
@@ -141,27 +141,27 @@ class Place:
         return self.bounds[numgrps]
 
 
-def add_interrupts(
-    topology: Topology, interrupts: Iterable[tuple[CpuSet, int | None]], counts: Counts, row: int
-) -> None:
-    """Add interrupts of managed queues, with the CPUs that handle them, to a row of counts."""
-    cpus: list[int] = []
-    sizes: list[int] = []
+def crossings(topology: Topology, masks: Iterable[CpuSet]) -> tuple[int, int]:
+    """Return how many masks have CPUs of several nodes, and of several clusters."""
     across_nodes = across_clusters = 0
-    for mask, effective in interrupts:
-        if mask:
-            last = mask.mask.bit_length() - 1
-            cluster = topology.cluster_of(last)
-            across_nodes += not mask <= topology.nodes[topology.node_of(last)]
-            across_clusters += bool(cluster) and not mask <= cluster
-        if effective is not None:
-            cpus.append(effective)
-            sizes.append(len(mask))
-    counts.crossing[row] += across_nodes, across_clusters
-    handlers = np.array(cpus, int)
-    np.add.at(counts.loads[row], handlers, 1)
-    np.add.at(counts.submitters[row], handlers, sizes)
-    counts.hot[row, [cpu for cpu, size in zip(cpus, sizes, strict=True) if size == 1]] = 1
+    for mask in filter(None, masks):
+        last = mask.mask.bit_length() - 1
+        cluster = topology.cluster_of(last)
+        across_nodes += not mask <= topology.nodes[topology.node_of(last)]
+        across_clusters += bool(cluster) and not mask <= cluster
+    return across_nodes, across_clusters
+
+
+def add_interrupts(
+    sizes: Sequence[int], effective: Sequence[int | None], counts: Counts, row: int
+) -> None:
+    """Add interrupts, with the sizes of their masks and the CPUs that handle them, to a row."""
+    handled = [(cpu, size) for cpu, size in zip(effective, sizes, strict=True) if cpu is not None]
+    if handled:
+        cpus, submitters = np.array(handled).T
+        np.add.at(counts.loads[row], cpus, 1)
+        np.add.at(counts.submitters[row], cpus, submitters)
+        counts.hot[row, cpus[submitters == 1]] = 1
 
 
 def figures(run: Run) -> Row:
@@ -176,7 +176,9 @@ def figures(run: Run) -> Row:
     """
     topology = run.machine.topology
     counts = Counts.zeros(1, topology.possible.mask.bit_length())
-    add_interrupts(topology, ((irq.affinity, irq.effective) for irq in run.interrupts), counts, 0)
+    masks = [irq.affinity for irq in run.interrupts]
+    add_interrupts(list(map(len, masks)), [irq.effective for irq in run.interrupts], counts, 0)
+    counts.crossing[0] = crossings(topology, masks)
     served = {(irq.device, irq.kind) for irq in run.interrupts}
     # A device whose masks were refused asked again: its last calls count.
     last = {
