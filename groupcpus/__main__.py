@@ -87,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     nvme1: the same masks before, others after (--device nvme1)
     0
     """
+    words = sys.argv[1:] if arguments is None else arguments
     parser = Parser(
         prog="groupcpus",
         description="Which CPUs serve a device's interrupts, and why they pile up.",
@@ -94,9 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         its = commands.add_parser(name, help=command.help, description=command.help)
-        command.arguments(its)
+        if name in words:  # no other one can be meant
+            command.arguments(its)
         its.set_defaults(output=command.output)
-    parsed = parser.parse_args(arguments)
+    parsed = parser.parse_args(words)
     try:
         return print_answer(parsed.output(parsed))
     except OSError as error:

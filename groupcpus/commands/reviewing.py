@@ -3,20 +3,21 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from groupcpus.commands.command import Command, add_json, json_text, whole_number
 from groupcpus.errors import RequestError
-from groupcpus.studies.review.compiled import revision_from_c
-from groupcpus.studies.review.kit import write_kit
-from groupcpus.studies.review.predicates import PREDICATES
-from groupcpus.studies.review.report import Review, review
-from groupcpus.studies.review.search import can_it_happen
-from groupcpus.studies.review.tree import Walk, review_tree, walk
+
+# What these commands alone need takes as long to load as everything else: each loads its own.
+if TYPE_CHECKING:
+    from groupcpus.studies.review.report import Review
 
 __all__ = ["KIT", "REVIEW"]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
+    from groupcpus.studies.review.predicates import PREDICATES
+
     parser.add_argument(
         "what", nargs="*", metavar="PATCH", help="files with diffs or mails; or a range A..B"
     )
@@ -50,6 +51,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _review(args: argparse.Namespace) -> str:
+    from groupcpus.studies.review.report import review
+    from groupcpus.studies.review.tree import Walk, review_tree, walk
+
     if (args.tree is None) == (args.revision is None):
         raise RequestError("review: expected either --tree or --revision")
     if args.can_it_happen:
@@ -68,6 +72,9 @@ def _review(args: argparse.Namespace) -> str:
 
 
 def _search(args: argparse.Namespace) -> str:
+    from groupcpus.studies.review.compiled import revision_from_c
+    from groupcpus.studies.review.search import can_it_happen
+
     revision = args.revision
     if args.tree is not None:
         revision = revision_from_c(args.tree, *args.what)
@@ -104,7 +111,7 @@ def _search(args: argparse.Namespace) -> str:
     return "\n\n".join(parts)
 
 
-def _draw(path: Path, made: Review) -> None:
+def _draw(path: Path, made: "Review") -> None:
     if path.suffix not in (".png", ".svg"):
         raise RequestError(f"--picture {path}: expected a name that ends in .png or .svg")
     worst = next((c for c in made.changes if c.verdict == "worse"), None) or next(
@@ -140,6 +147,8 @@ def _kit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _kit(args: argparse.Namespace) -> str:
+    from groupcpus.studies.review.kit import write_kit
+
     return "\n".join(map(str, write_kit(args.folder, args.revision)))
 
 
