@@ -183,10 +183,19 @@ class Topology:
         >>> Topology.uniform(nodes=1, cpus_per_node=6, threads=1, cluster=2).clusters_in([1, 2, 3])
         ((1,), (2, 3))
         """
-        members: dict[int | None, list[int]] = {}
-        for cpu, cluster in zip(cpus, map(self.cluster_ids.__getitem__, cpus), strict=True):
-            members.setdefault(cluster, []).append(cpu)
-        return None if None in members else tuple(map(tuple, members.values()))
+        key = tuple(cpus)
+        if key not in self._divided:
+            members: dict[int | None, list[int]] = {}
+            for cpu in key:
+                members.setdefault(self.cluster_ids[cpu], []).append(cpu)
+            parts = tuple(map(tuple, members.values()))
+            self._divided[key] = None if None in members else parts
+        return self._divided[key]
+
+    @cached_property
+    def _divided(self) -> dict[tuple[int, ...], tuple[tuple[int, ...], ...] | None]:
+        """What `clusters_in` returned: calls on a machine ask for the same over and over."""
+        return {}
 
     @classmethod
     def uniform(
