@@ -15,10 +15,12 @@ from groupcpus.machines.machine import Machine
 from groupcpus.machines.probe import simulate
 from groupcpus.machines.run import Run
 from groupcpus.sources import load_machine
+from groupcpus.studies.review.compiled import revision_from_c
 from groupcpus.studies.rotation import ROTATE_KEPT, ROTATE_TILED
 
 REVISIONS[ROTATE_TILED.name] = ROTATE_TILED
 REVISIONS[ROTATE_KEPT.name] = ROTATE_KEPT
+Revision.from_c = staticmethod(revision_from_c)
 
 __all__ = [
     "IRQCHIPS",

@@ -14,7 +14,7 @@ A revision that needs more is a subclass of `Revision`.
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index, le
-from typing import Any
+from typing import Any, ClassVar
 
 from groupcpus.engine.rotations import (
     UINT_MAX,
@@ -97,6 +97,9 @@ class Revision:
     deal: Callable[[int, int, int], Deal] = deal_evenly
     counts: Callable[[int], int] = never
     per_device: bool = False
+
+    # The room that compiles a kernel's file lies above; `groupcpus` puts its function here.
+    from_c: ClassVar[Callable[..., "Revision"]]
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A revision that is the reader's own C: explorers, sweeps and lives take it like any other."""
 
+import functools
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.revisions import Revision
-from groupcpus.engine.steps import Assigned, Step, Unfilled
+from groupcpus.engine.steps import Assigned, Stage, Step, Unfilled
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import RequestError, brief
+from groupcpus.errors import RequestError, brief, counted
 from groupcpus.studies.review.building import Build, build
 from groupcpus.studies.review.reading import Sources, read_patch, read_sources
 from groupcpus.studies.review.running import Answer, Child, CrashError, Request
@@ -20,17 +23,18 @@ __all__ = ["CompiledRevision", "from_sources", "revision_from_c"]
 _FEW_CPUS = 512
 _MANY_CPUS = 8192
 
-_children: dict[Build, Child] = {}
-_lock = threading.Lock()
+# One child a process and build, and threads take turns; a forked process has its own.
+_children: dict[tuple[int, Build], Child] = {}
+_locks: dict[int, threading.Lock] = {}
 
 
 def _no_build() -> Build:
-    raise RequestError("a CompiledRevision is made with revision_from_c()")
+    raise RequestError("a CompiledRevision is made with Revision.from_c()")
 
 
 @dataclass(frozen=True)
 class CompiledRevision(Revision):
-    """A revision whose calls are answered by compiled C; make one with `revision_from_c`."""
+    """A revision whose calls are answered by compiled C; make one with `Revision.from_c`."""
 
     build: Build = field(default_factory=_no_build)
 
@@ -40,18 +44,20 @@ class CompiledRevision(Revision):
         made = self.build
         if count > made.nr_cpus:
             made = build(made.sources, _MANY_CPUS, made.sanitized)
-        # One child a process and build, so that threads take turns.
-        with _lock:
-            if made not in _children:
-                _children[made] = Child(made)
-            return _children[made].ask(topology, requests)
+        key = os.getpid(), made
+        with _locks.setdefault(key[0], threading.Lock()):
+            if key not in _children:
+                _children[key] = Child(made)
+            return _children[key].ask(topology, requests)
 
     def advance(self, numgrps: int) -> int:
         """Return how far the C moves its counter in a call, on a machine of four CPUs."""
         return self._answer(_FOUR, Request(numgrps)).advance
 
     def replaced(self, topology: Topology, numgrps: int, counter: int) -> Iterator[Step] | None:
-        """Yield a step for each mask that the C returns.
+        """Yield a step for the CPUs of each node in each mask that the C returns.
+
+        Nothing is known of its decisions.
 
         Raises
         ------
@@ -64,7 +70,7 @@ class CompiledRevision(Revision):
         (answer,) = self.ask(topology, [request])
         if answer.crash:
             raise CrashError(
-                f"{self.name}: {brief(request.numgrps)} groups at counter "
+                f"{self.name}: {counted(request.numgrps, 'group')} at counter "
                 f"{request.counter}: {answer.crash}"
             )
         return answer
@@ -72,11 +78,22 @@ class CompiledRevision(Revision):
     def _steps(self, topology: Topology, numgrps: int, counter: int) -> Iterator[Step]:
         answer = self._answer(topology, Request(numgrps, counter & 0xFFFFFFFF))
         if answer.masks is None:
-            raise CrashError(f"{self.name}: {numgrps} groups: the function returned NULL")
-        for group, mask in enumerate(answer.masks):
-            cpus = tuple(cpu for cpu in topology.possible if mask >> cpu & 1)
-            if cpus:
-                yield Assigned(group, topology.node_ids[cpus[0]], None, cpus)
+            raise CrashError(
+                f"{self.name}: {counted(numgrps, 'group')}: the function returned NULL"
+            )
+        foreign = functools.reduce(int.__or__, answer.masks, 0) & ~topology.possible.mask
+        if foreign:
+            cpus = CpuSet.from_mask(foreign)
+            raise CrashError(
+                f"{self.name}: {counted(numgrps, 'group')}: CPUs {cpus} are not possible ones"
+            )
+        nodes = {node: cpus for node, cpus in topology.nodes.items() if cpus}
+        offset = counter if answer.advance else 0
+        yield Stage("compiled C", topology.possible, tuple(nodes), numgrps, 0, offset)
+        for group, mask in enumerate(map(CpuSet.from_mask, answer.masks)):
+            for node, cpus in nodes.items():
+                if mask & cpus:
+                    yield Assigned(group, node, None, tuple(mask & cpus))
         if answer.nummasks < numgrps or answer.warnings:
             yield Unfilled(answer.nummasks, numgrps, warns=bool(answer.warnings))
 
@@ -92,6 +109,8 @@ def revision_from_c(
     sanitized: bool = False,
 ) -> CompiledRevision:
     """Compile lib/group_cpus.c and lib/sort.c of a kernel tree, and make a revision of them.
+
+    It is `Revision.from_c`.
 
     Parameters
     ----------

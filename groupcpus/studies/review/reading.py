@@ -4,7 +4,7 @@
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from groupcpus.errors import GroupCpusError, brief
@@ -38,8 +38,8 @@ class Sources:
     """The texts of `FILES`, and where they come from."""
 
     name: str
-    group_cpus: str
-    sort: str
+    group_cpus: str = field(repr=False)
+    sort: str = field(repr=False)
 
     @property
     def nummasks(self) -> bool:
