@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Compile a tree's files against the stand-in, and say what they lack."""
 
-import hashlib
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ SANITIZERS = (
     "-fno-omit-frame-pointer",
 )
 _SECONDS = 60
+# A patch may make the compiler write or take without end: 4 GiB of memory, 256 MiB a file.
+_LIMITS = ("/bin/sh", "-c", 'ulimit -v 4194304; ulimit -f 524288; exec "$@"', "sh")
 _INCLUDE = re.compile(r"^\s*#\s*include\s*[<\"]([\w./-]+)[>\"]", re.MULTILINE)
 # A counter of a plain type, of the file's own; an atomic_t needs no name (see stand_in.h).
 _PLAIN = re.compile(
@@ -105,7 +108,8 @@ def can_sanitize() -> bool:
         source.write_text("int main(void) { return 0; }\n", encoding="utf-8")
         program = Path(folder, "empty")
         made = _run([compiler(), *SANITIZERS, str(source), "-o", str(program)])
-        return made.returncode == 0 and _run([str(program)]).returncode == 0
+        # The sanitizers keep terabytes of addresses for themselves.
+        return made.returncode == 0 and _run([str(program)], limits=()).returncode == 0
 
 
 def build(sources: Sources, nr_cpus: int = 8192, sanitized: bool = True) -> Build:
@@ -130,8 +134,7 @@ def _program(build: Build) -> Path:
     if key not in _MADE:
         if os.getpid() not in _FOLDERS:
             _FOLDERS[os.getpid()] = tempfile.TemporaryDirectory(prefix="groupcpus-")
-        named = hashlib.sha256(repr(build).encode()).hexdigest()[:16]
-        folder = Path(_FOLDERS[os.getpid()].name, named)
+        folder = Path(tempfile.mkdtemp(dir=_FOLDERS[os.getpid()].name))
         _compile(build, folder)
         _MADE[key] = folder / "child"
     return _MADE[key]
@@ -142,9 +145,11 @@ def _compile(build: Build, folder: Path) -> None:
     texts = {"lib/group_cpus.c": sources.group_cpus, "lib/sort.c": sources.sort}
     for header in {name for text in texts.values() for name in _INCLUDE.findall(text)}:
         path = folder / "include" / header
-        if ".." not in header and not header.startswith("/"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text('#include "stand_in.h"\n', encoding="utf-8")
+        # What the compiler would read of the reader's own files, it would quote in its errors.
+        if ".." in header or header.startswith("/"):
+            raise BuildError(f"{sources.name}: includes {brief(header)}, which is no kernel header")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('#include "stand_in.h"\n', encoding="utf-8")
     plain = _PLAIN.findall(sources.group_cpus)
     sets = "".join(f"\t{name} = value;\n" for name in plain)
     reads = plain[0] if plain else "0"
@@ -186,17 +191,26 @@ def _failed(name: str, said: str) -> BuildError:
     return BuildError(f"{name}: does not compile: {brief(said.strip())}")
 
 
-def _run(command: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+def _run(
+    command: list[str], folder: Path | None = None, limits: tuple[str, ...] = _LIMITS
+) -> subprocess.CompletedProcess[bytes]:
     environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
-    try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired:
-        raise BuildError(f"{command[0]}: still compiling after {_SECONDS} s") from None
+    with subprocess.Popen(
+        [*limits, *command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            outputs = process.communicate(timeout=_SECONDS)
+        except BaseException as error:
+            # The compiler's own children as well: it would leave them.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise BuildError(f"{command[0]}: still compiling after {_SECONDS} s") from None
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, *outputs)

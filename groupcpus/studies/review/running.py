@@ -3,6 +3,7 @@
 
 import contextlib
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -21,6 +22,9 @@ SECONDS = 2
 
 # A child that sleeps: it has no business to.
 _WALL_SECONDS = 60
+
+# Bytes of a line: 8,192 masks of as many CPUs have 17 MB.
+_LONGEST = 1 << 26
 
 
 class CrashError(GroupCpusError):
@@ -121,11 +125,11 @@ class Child:
         watch.start()
         try:
             answers = list(_answers(process.stdout, len(requests)))
+            if len(answers) < len(requests):
+                answers.append(Answer(crash=self._crash()))
+            writer.join()
         finally:
             watch.cancel()
-        if len(answers) < len(requests):
-            answers.append(Answer(crash=self._crash()))
-        writer.join()
         return answers
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -178,6 +182,8 @@ def crash_text(said: str, code: int, seconds: int) -> str:
         return f"{summary[1]} in {function}(), {place}{what}"
     if own := re.search(r"^group_cpus_evenly: (.*)$", said, re.MULTILINE):
         return own[1]
+    if code == -signal.SIGXFSZ:
+        return "it writes without end"
     if code < 0:
         return f"the process was ended by signal {-code}"
     return f"the process ended with status {code}"
@@ -212,12 +218,16 @@ def _write(pipe: IO[bytes], text: bytes) -> None:
 
 def _answers(pipe: IO[bytes], count: int) -> Iterator[Answer]:
     for _ in range(count):
-        head = pipe.readline().split()
+        head = pipe.readline(_LONGEST).split()
         if not head or head[0] != b"answer" or len(head) != 7:
             return
-        returned, nummasks, allocations, leaks, advance, warned = map(int, head[1:])
-        words = pipe.readline()
-        warnings = [pipe.readline().decode("utf-8", "replace").rstrip("\n") for _ in range(warned)]
+        try:
+            returned, nummasks, allocations, leaks, advance, warned = map(int, head[1:])
+        except ValueError:
+            return
+        words = pipe.readline(_LONGEST)
+        lines = [pipe.readline(_LONGEST) for _ in range(warned)]
+        warnings = [line.decode("utf-8", "replace").rstrip("\n") for line in lines]
         if not words.endswith(b"\n"):
             return
         masks = tuple(0 if word == b"-" else int(word, 16) for word in words.split())

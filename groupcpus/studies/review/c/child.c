@@ -27,6 +27,7 @@ struct cpumask stand_in_possible, stand_in_present, stand_in_online;
 
 static struct cpumask cores[NR_CPUS], clusters[NR_CPUS], alone[NR_CPUS], of_node[MAX_NUMNODES];
 static struct cpumask none;
+static FILE *answers;
 static int node_of[NR_CPUS], core_of[NR_CPUS], cluster_of[NR_CPUS];
 
 static struct {
@@ -56,7 +57,7 @@ unsigned int stand_in_read_plain(void);
 
 static void die(const char *why)
 {
-	fflush(stdout);
+	fflush(answers);
 	fprintf(stderr, "group_cpus_evenly: %s\n", why);
 	fflush(stderr);
 	_exit(3);
@@ -217,13 +218,13 @@ static void print_mask(const struct cpumask *mask)
 	while (word-- > 0 && !mask->bits[word])
 		;
 	if (word == (unsigned int)-1) {
-		fputs("- ", stdout);
+		fputs("- ", answers);
 		return;
 	}
-	printf("%lx", mask->bits[word]);
+	fprintf(answers, "%lx", mask->bits[word]);
 	while (word-- > 0)
-		printf("%016lx", mask->bits[word]);
-	putchar(' ');
+		fprintf(answers, "%016lx", mask->bits[word]);
+	putc(' ', answers);
 }
 
 static void answer_call(unsigned int seconds)
@@ -242,34 +243,34 @@ static void answer_call(unsigned int seconds)
 	stand_in_set_plain(request.counter);
 	before = request.counter;
 	nummasks = numgrps;
-	setitimer(ITIMER_VIRTUAL, &limit, NULL);
+	setitimer(ITIMER_PROF, &limit, NULL);
 #ifdef STAND_IN_NUMMASKS
 	masks = group_cpus_evenly(numgrps, &nummasks);
 #else
 	masks = group_cpus_evenly(numgrps);
 #endif
-	setitimer(ITIMER_VIRTUAL, &off, NULL);
+	setitimer(ITIMER_PROF, &off, NULL);
 	request.advance = request.counter_at ? (unsigned int)*request.counter_at - before
 					     : stand_in_read_plain() - before;
-	printf("answer %d %u %ld %ld %u %d\n", masks != NULL, masks ? nummasks : 0,
+	fprintf(answers, "answer %d %u %ld %ld %u %d\n", masks != NULL, masks ? nummasks : 0,
 	       request.allocations, request.live - (masks != NULL), request.advance, request.warnings);
 	for (unsigned int group = 0; masks && group < numgrps; group++)
 		print_mask(&masks[group]);
-	putchar('\n');
+	putc('\n', answers);
 	for (int i = 0; i < request.warnings; i++)
 		if (request.warned[i].line)
-			printf("%s:%d: %s\n", request.warned[i].file, request.warned[i].line,
+			fprintf(answers, "%s:%d: %s\n", request.warned[i].file, request.warned[i].line,
 			       request.warned[i].text);
 		else
-			printf("%s(): %s\n", request.warned[i].text, request.warned[i].file);
+			fprintf(answers, "%s(): %s\n", request.warned[i].text, request.warned[i].file);
 	if (masks)
 		kfree(masks);
 }
 
-/* The function does no output of its own, so that answers before this call are whole. */
+/* What the function writes goes to stderr, so that the answers before this call are whole. */
 static void keep_answers(void)
 {
-	fflush(stdout);
+	fflush(answers);
 }
 
 static void crashed(int number)
@@ -305,10 +306,13 @@ int main(int argc, char **argv)
 	struct rlimit no_core = { 0, 0 }, report = { 1 << 20, 1 << 20 };
 	char word[16];
 
+	answers = fdopen(dup(1), "w");
+	if (!answers || dup2(2, 1) < 0)
+		return 7;
 	setrlimit(RLIMIT_CORE, &no_core);
 	setrlimit(RLIMIT_FSIZE, &report);
 	limit_memory();
-	signal(SIGVTALRM, out_of_time);
+	signal(SIGPROF, out_of_time);
 	signal(SIGABRT, crashed);
 #ifdef __SANITIZE_ADDRESS__
 	__sanitizer_set_death_callback(keep_answers);
@@ -323,7 +327,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(word, "call"))
 			answer_call(argc > 1 ? (unsigned int)atoi(argv[1]) : 2);
 		else if (!strcmp(word, "flush"))
-			fflush(stdout);
+			fflush(answers);
 		else
 			die("a request that is none");
 	}
