@@ -1,15 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only
+import os
 import pickle
 import random
 import shutil
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from importlib.resources import files
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
-from groupcpus import CpuSet, Topology, group_cpus_evenly, load_machine, simulate
+from groupcpus import (
+    REVISIONS,
+    CpuSet,
+    Life,
+    Revision,
+    Topology,
+    explain,
+    group_cpus_evenly,
+    load_machine,
+    panels,
+    simulate,
+)
 from groupcpus.engine.topology import MAX_NODES
+from groupcpus.errors import RequestError
+from groupcpus.studies.invariants import check_revision
+from groupcpus.studies.lessons import allotments
 from groupcpus.studies.review.building import BuildError, build
 from groupcpus.studies.review.compiled import from_sources, revision_from_c
 from groupcpus.studies.review.reading import (
@@ -18,6 +37,7 @@ from groupcpus.studies.review.reading import (
     read_sources,
 )
 from groupcpus.studies.review.running import Child, CrashError, Request
+from groupcpus.studies.sweeps import sweep
 from tests.vectors import machines
 
 OWN = Path(str(files("groupcpus.studies.review").joinpath("c")))
@@ -98,6 +118,103 @@ def test_compiled_revision_runs_like_any_other(tiled):
     assert group_cpus_evenly(SMALL, 3, revision=copy) == group_cpus_evenly(
         SMALL, 3, revision="rotate-tiled"
     )
+
+
+def test_from_c_is_a_revision_that_sweeps_lives_and_explorers_take(monkeypatch):
+    compiled = Revision.from_c(OWN / "tiled", name="my C")
+    assert len(repr(compiled)) < 1000
+    machine = load_machine("D16plds_v6")
+    lives = []
+    for revision in (compiled, "rotate-tiled"):
+        life = Life(machine, revision=revision)
+        life.then("offline 3; reset nvme0; online 3")
+        lives.append(life.interrupts)
+    assert lives[0] == lives[1]
+    for workers in (0, 2):
+        frame = sweep(
+            [machine],
+            devices=[1, 2],
+            revisions=[compiled, "rotate-tiled"],
+            requests=["lockstep"],
+            workers=workers,
+            progress=False,
+        )
+        rows = dict(list(frame.groupby("revision", observed=True)))
+        mine, named = (rows[name].drop(columns="revision") for name in ("my C", "rotate-tiled"))
+        assert mine.to_dict("list") == named.to_dict("list")
+    assert check_revision(compiled)["first counter-example"].eq("holds").all()
+    with pytest.raises(RequestError, match="no groups are allotted"):
+        allotments(machine.topology, 6, revision=compiled)
+    pytest.importorskip("ipywidgets")
+    monkeypatch.setitem(REVISIONS, "my C", compiled)
+    panel = panels.explorer(machine)
+    panel.controls["after"].value = "my C"
+    assert "my C" in panel.text
+    steps = panels.stepper(machine.topology, 6, revision="my C")
+    assert not steps.error
+
+
+def test_steps_of_c_say_which_cpus_of_which_node(plain):
+    crossing = Topology.from_dict(
+        {"nodes": {"0": "0", "1": "1-3"}, "possible": "0-3", "present": "0-2"}
+    )
+    _, steps = explain(crossing, 3, revision=from_sources(plain))
+    assert [str(step) for step in steps] == [
+        "compiled C: assign CPUs 0-3 of nodes 0, 1 to 3 groups, from group 0 on",
+        "group 0: CPU 0 of node 0",
+        "group 0: CPU 3 of node 1",
+        "group 1: CPU 2 of node 1",
+        "group 2: CPU 1 of node 1",
+    ]
+
+
+def test_forked_process_asks_a_child_of_its_own(tiled):
+    expected = tiled.ask(SMALL, [Request(3, 1)])
+    with ProcessPoolExecutor(2, get_context("fork")) as pool:
+        assert list(pool.map(ask_small, [tiled] * 6)) == [expected] * 6
+    assert tiled.ask(SMALL, [Request(3, 1)]) == expected
+
+
+def ask_small(revision):
+    return revision.ask(SMALL, [Request(3, 1)])
+
+
+@pytest.mark.parametrize(
+    ("line", "crash"),
+    [
+        ("for (;;) kmalloc(1 << 20, GFP_KERNEL);", "more than 1 GiB was allocated in one call"),
+        ('for (;;) printf("answer 1 1 1 1 1 0\\n1\\n");', "it writes without end"),
+    ],
+)
+def test_limits_of_a_child(plain, line, crash):
+    greedy = changed(plain, "	kfree(firsts);\n", f"	kfree(firsts);\n	{line}\n")
+    assert answer(greedy, Request(8)).crash == crash
+
+
+def test_compiler_has_limits_and_reads_no_file_but_the_trees(plain):
+    for name in ("/etc/passwd", "../../../secret.h"):
+        with pytest.raises(BuildError, match="which is no kernel header"):
+            build(changed(plain, "<linux/slab.h>", f'"{name}"'), 512)
+    text = 'A(A(A(A(A(A(A(A(A(A(A("x")))))))))))'
+    bomb = f"#define A(x) x x x x x x x x\nstatic const char *q = {text};\n"
+    with pytest.raises(BuildError, match="does not compile"):
+        build(changed(plain, "/* Where the next", f"{bomb}/* Where the next"), 512)
+
+
+def test_nothing_is_left_after_an_interrupt(tmp_path):
+    """Ctrl-C ends what is compiled and asked, and its files go."""
+    code = (
+        "from groupcpus import Revision, Topology, group_cpus_evenly\n"
+        "import os, signal, sys\n"
+        "tree, machine = sys.argv[1], Topology.uniform(1, 4)\n"
+        "group_cpus_evenly(machine, 3, revision=Revision.from_c(tree))\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    command = [sys.executable, "-c", code, str(OWN / "plain")]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, text=True)
+    assert "KeyboardInterrupt" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_counter_is_set_whatever_it_is_called(plain):

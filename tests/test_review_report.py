@@ -51,7 +51,7 @@ def test_report_on_a_revision_by_name():
     text = str(made)
     assert "3 groups at counter 4294967295: 0-1 | 2-3 | empty" in text
     assert "Masks change on 1 of 2 machines: 1 better." in text
-    assert max(map(len, text.splitlines())) < 140
+    assert max(map(len, text.splitlines())) < 80
     assert json.loads(json.dumps(made.document()))["changes"][0]["verdict"] == "better"
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The report on a patch: what it breaks, and which machines it changes, for better or worse."""
 
+import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -147,9 +148,19 @@ class Review:
 _ORDER = ("fails", "worse", "equal", "better")
 
 
+_COLUMNS = {
+    "greatest": "max IRQs",
+    "submitters": "submitters",
+    "used": "CPUs used",
+    "split_cores": "cores split",
+    "crossed_caches": "LLCs crossed",
+}
+_WIDTH = 76
+
+
 def _report(made: Review) -> Iterator[str]:
-    yield f"groupcpus review: {made.name}"
-    yield f"against: {made.base}"
+    yield from _wrapped(f"groupcpus review: {made.name}")
+    yield from _wrapped(f"against: {made.base}")
     yield ""
     new = [finding for finding in made.findings if not finding.base]
     old = [finding for finding in made.findings if finding.base]
@@ -164,44 +175,67 @@ def _report(made: Review) -> Iterator[str]:
     if made.clean:
         yield ""
         yield "Tried without a finding:"
-        yield from (f"  {text}" for text in made.clean)
-    yield ""
+        for text in made.clean:
+            yield from _wrapped(text, "- ")
+    if made.changes or made.same:
+        yield ""
+        yield from _machines(made)
+
+
+def _machines(made: Review) -> Iterator[str]:
     counts = [(word, sum(c.verdict == word for c in made.changes)) for word in _ORDER]
-    told = ", ".join(f"{count} {word}" for word, count in counts if count)
+    words = ", ".join(f"{count} {word}" for word, count in counts if count)
     yield (
         f"Masks change on {len(made.changes)} of {len(made.changes) + len(made.same)} machines"
-        f"{': ' * bool(told)}{told}."
+        f"{': ' * bool(words)}{words}."
     )
     if made.changes:
-        yield "  (before > after, all devices probed once, counter from 0; worst first)"
-        width = max(len(change.machine) for change in made.changes)
-        head = f"  {'':<{width}}          masks       max IRQs  submitters  CPUs used    "
-        yield f"{head}splits a core  crosses an LLC"
-        for change in sorted(made.changes, key=lambda c: (_ORDER.index(c.verdict), c.machine)):
-            yield _row(change, width)
+        yield from _wrapped(
+            "(before->after; all devices probed once, counter from 0; worst first, compared by "
+            "the columns from the left: IRQs on a CPU, submitters it completes for, CPUs that "
+            "handle any, masks that split a core, masks across last-level caches)"
+        )
+        yield ""
+        yield from _table(sorted(made.changes, key=lambda c: (_ORDER.index(c.verdict), c.machine)))
     if made.same:
-        yield f"Unchanged: {', '.join(made.same)}."
+        yield from ("", *_wrapped(f"Unchanged: {', '.join(made.same)}."))
+
+
+def _wrapped(text: str, head: str = "", width: int = _WIDTH) -> list[str]:
+    indent = " " * (len(text) - len(text.lstrip()) + len(head))
+    return textwrap.wrap(head + text, width, subsequent_indent=indent, break_on_hyphens=False) or [
+        ""
+    ]
 
 
 def _lines(finding: Finding) -> Iterator[str]:
-    yield f"- {finding.what}"
-    yield from (f"    {line}" for line in finding.where.splitlines())
+    yield from _wrapped(finding.what, "- ")
+    for line in finding.where.splitlines():
+        yield from _wrapped(f"    {line}")
 
 
-def _row(change: MachineChange, width: int) -> str:
-    name = f"  {change.machine:<{width}}  {change.verdict:<6}  "
-    if change.before is None or change.after is None:
-        return f"{name}{change.error}"
-    masks = f"{change.masks}/{change.of}"
+def _table(changes: Sequence[MachineChange]) -> Iterator[str]:
+    """Yield rows in columns as wide as they must be; the heads have two lines."""
+    heads = [("", ""), ("", ""), ("", "masks"), *(head.split() for head in _COLUMNS.values())]
+    heads = [(head[0], head[1]) if len(head) > 1 else ("", head[0]) for head in heads]
+    whole = [change for change in changes if change.before and change.after]
+    rows = [*zip(*heads, strict=True), *map(_cells, whole)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for change in changes:
+        if change.verdict == "fails":
+            yield from _wrapped(f"{change.machine}  fails  {change.error}")
+    for row in rows if whole else ():
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
 
+
+def _cells(change: MachineChange) -> tuple[str, ...]:
     def pair(which: str) -> str:
         before, after = getattr(change.before, which), getattr(change.after, which)
-        return "-" if before is None else f"{before} > {after}" if before != after else f"{before}"
+        return "-" if before is None else f"{before}->{after}" if before != after else f"{before}"
 
-    return (
-        f"{name}{masks:<10}  {pair('greatest'):<8}  {pair('submitters'):<10}  "
-        f"{pair('used'):<11}  {pair('split_cores'):<13}  {pair('crossed_caches')}"
-    ).rstrip()
+    masks = f"{change.masks}/{change.of}"
+    return change.machine, change.verdict, masks, *map(pair, _COLUMNS)
 
 
 def review(
@@ -240,12 +274,16 @@ def review(
     """
     began = time.monotonic()
     chosen, against = get_revision(revision), get_revision(base)
-    findings, clean = [], []
+    findings: list[Finding] = []
+    clean: list[str] = []
+    changes: list[MachineChange] = []
+    same: list[str] = []
+    runs: dict[str, tuple[Run, Run]] = {}
     if isinstance(chosen, CompiledRevision):
         faults, text = _faults(chosen)
         findings += faults
         clean += text
-    if not any(finding.what.startswith("a call does not come back") for finding in findings):
+    if not any(finding.what.startswith("a call does not come back:") for finding in findings):
         for name, absent in INVARIANTS.items():
             found, there = (
                 can_it_happen(
@@ -263,7 +301,7 @@ def review(
                 findings.append(Finding(found.predicate.sentence, found.case.text(), is_old))
             else:
                 clean.append(_searched(found))
-    changes, same, runs = _compare(chosen, against, zoo() if machines is None else machines)
+        changes, same, runs = _compare(chosen, against, zoo() if machines is None else machines)
     return Review(
         chosen.name,
         against.name,

@@ -54,7 +54,7 @@ def _review(old: Sources, new: Sources, how: dict[str, Any]) -> Review:
         revision = from_sources(new, sanitized=True)
     except BuildError as error:
         what = "it needs what is not there" if error.symbols else "it does not compile"
-        finding = Finding(what, str(error))
+        finding = Finding(what, str(error).removeprefix(f"{new.name}: "))
         return Review(new.name, base.name, (finding,), (), (), (), time.monotonic() - began)
     return review(revision, base, **how)
 
