@@ -166,12 +166,12 @@ def test_absent_cpus_go_where_the_architecture_puts_them(tmp_path):
 def test_notes_say_what_was_assumed(tmp_path):
     beyond = "node 1 lists CPUs 8-63, which are not possible: left out"
     notes = {
-        "6cpu-no-nodes": "no source tells the nodes: all CPUs are taken to be in node 0",
+        "6cpu-no-nodes": "no source has the nodes: all CPUs are taken to be in node 0",
         "8cpu-node-list-beyond-possible": beyond,
         "10cpu-offline-without-files": "CPUs 7-9 have no topology files: alone in their cores",
         "24possible-16present-3nodes": "CPUs 16-23 are possible, not present and in no node's list",
         "16cpu-8offline-4threads-no-arch": "the clusters are unknown: no CPU is taken to be in one",
-        "12cpu-sparse-and-cpuless-node-ids": "no source tells the architecture: taken as x86",
+        "12cpu-sparse-and-cpuless-node-ids": "no source has the architecture: taken as x86",
     }
     for name, note in notes.items():
         loaded = load_topology(directory(sysfs(SHAPES[name]), tmp_path / name))
@@ -294,7 +294,7 @@ def test_a_directory_is_left_by_no_link(tmp_path):
     (tree / CPU / "online").symlink_to(outside / CPU / "online")
     loaded = load_topology(tree)
     assert loaded.topology.online == CpuSet("0-13")
-    assert "no source tells the online CPUs: all present ones are taken as online" in loaded.notes
+    assert "no source has the online CPUs: all present ones are taken as online" in loaded.notes
 
 
 def test_nothing_known(tmp_path):

@@ -21,11 +21,15 @@ NEWEST = "cluster"
 
 @dataclass(frozen=True)
 class OpenedMachine:
-    """A machine, the revision that its kernel has, and what had to be assumed of it."""
+    """A machine, the revision that its kernel has, and what had to be assumed of it.
+
+    Doubts are about what the sources do say: it may not be all of the machine.
+    """
 
     machine: Machine
     revision: str = NEWEST
     assumed: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def load_sources(words: Sequence[str], arch: str | None = None) -> Loaded:
@@ -64,4 +68,5 @@ def open_machine(
             if devices is not None or queues is not None:
                 shown = shown.with_devices(count=devices, io_queues=queues)
             machine = replace(machine, devices=shown.devices)
-    return OpenedMachine(machine, expected or NEWEST, tuple(dict.fromkeys(assumed)))
+    assumed = [one for one in dict.fromkeys(assumed) if one not in loaded.doubts]
+    return OpenedMachine(machine, expected or NEWEST, tuple(assumed), loaded.doubts)

@@ -133,7 +133,8 @@ def _run(args: argparse.Namespace) -> str:
         runs = {"before": run_document(before), "after": run_document(after)}
         for name, life in zip(runs, lives, strict=False):
             runs[name]["then"] = life.document()["steps"]
-        return json_text({"machine": machine.name, "assumed": list(opened.assumed), **runs})
+        said = {"assumed": list(opened.assumed), "doubts": list(opened.doubts)}
+        return json_text({"machine": machine.name, **said, **runs})
     return "\n\n".join([_text(opened, before, after, args.device), *map(str, lives)])
 
 
@@ -144,10 +145,10 @@ def _live(run: Run, events: str) -> Life:
 
 
 def _text(opened: OpenedMachine, before: Run, after: Run, device: str | None) -> str:
-    parts = [mail_text(before, after), queue_table(before, after, device)]
-    if opened.assumed:
-        parts.append("\n".join(f"Assumed: {text.rstrip('.')}." for text in opened.assumed))
-    return "\n\n".join(parts)
+    doubts = "\n".join(f"In doubt: {text.rstrip('.')}." for text in opened.doubts)
+    assumed = "\n".join(f"Assumed: {text.rstrip('.')}." for text in opened.assumed)
+    parts = [doubts, mail_text(before, after), queue_table(before, after, device), assumed]
+    return "\n\n".join(filter(None, parts))
 
 
 def _draw(path: Path, before: Run, after: Run) -> None:

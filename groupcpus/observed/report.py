@@ -22,7 +22,7 @@ Text = TypeVar("Text", bound=Hashable)
 
 
 def comparison_text(comparison: Comparison) -> str:
-    r"""Return the comparison in at most 100 columns: a line a device, then what did not match.
+    r"""Return the comparison in at most 100 columns: is there a problem, and a line a device.
 
     Examples
     --------
@@ -34,12 +34,12 @@ def comparison_text(comparison: Comparison) -> str:
     >>> "nvme0" in text, max(map(len, text.splitlines())) <= 100
     (True, True)
     """
-    lines = [*_head(comparison), ""]
+    lines = []
     if problem := find_problem(comparison):
         for text in problem.lines():
             lines += fold(text, len(text) - len(text.lstrip()) + 4)
         lines += [""]
-    lines += _device_lines(comparison)
+    lines += [*_head(comparison), "", *_device_lines(comparison)]
     details = list(_details(comparison))
     if details:
         lines += ["", "What did not match:"]

@@ -67,7 +67,7 @@ def machine_of(
         machine = replace(machine, devices=(*machine.devices, Device("nvme0", "nvme", count)))
         if queues is None:
             machine = _noted(
-                machine, f"no source tells the devices: one NVMe drive with {count} queues is taken"
+                machine, f"no source has the devices: one NVMe drive with {count} queues is taken"
             )
     if devices is not None or queues is not None:
         machine = machine.with_devices(count=devices, io_queues=queues)
@@ -83,7 +83,7 @@ def _assembled(loaded: Loaded, topology: Topology, name: str, irqchip: str | Non
     notes = list(loaded.notes)
     if chip is None and loaded.arch is None:
         chip = "x86"
-        notes.append("no source tells the architecture: the irqchip is taken to be x86's")
+        notes.append("no source has the architecture: the irqchip is taken to be x86's")
     elif chip is None:
         chip = "gicv3"
         notes.append(

@@ -173,7 +173,7 @@ def _topology(parts: _Combined, arch: str | None) -> tuple[Topology, str]:
     if siblings is None:
         threads = parts.look("threads")
         many = f", though a core has {threads} threads" if threads else ""
-        parts.note(f"no source tells the siblings: each CPU is taken as a core of its own{many}")
+        parts.note(f"no source has the siblings: each CPU is taken as a core of its own{many}")
     untold = (parts.look("untold") or CpuSet()) & possible
     if siblings is not None and untold & present:
         parts.note(f"CPUs {few(untold & present)} have no topology files: alone in their cores")
@@ -204,15 +204,15 @@ def _cpus(parts: _Combined) -> tuple[CpuSet, CpuSet, CpuSet]:
     if present is None:
         # Nodes may list CPUs beyond the possible ones; that is no reason to believe in them.
         present = possible if possible is not None else listed | (online or CpuSet())
-        parts.note(f"no source tells the present CPUs: {few(present)} are taken as present")
+        parts.note(f"no source has the present CPUs: {few(present)} are taken as present")
     if possible is None:
         possible = present
         parts.note(
-            f"no source tells the possible CPUs: taken to be the present ones, {few(possible)}"
+            f"no source has the possible CPUs: taken to be the present ones, {few(possible)}"
         )
     if online is None:
         online = present
-        parts.note("no source tells the online CPUs: all present ones are taken as online")
+        parts.note("no source has the online CPUs: all present ones are taken as online")
     for name, cpus, of, others in (
         ("present", present, "possible", possible),
         ("online", online, "present", present),
@@ -257,9 +257,9 @@ def _from_l2(parts: _Combined, arch: str | None, siblings: list[CpuSet]) -> list
         # Cores of more than two threads with consecutive numbers are POWER's; those of Xeon Phi,
         # the one x86 with as many, are numbered with a stride.
         if any(len(core) > 2 and str(core).count(",") == 0 for core in siblings):
-            parts.note("no source tells the architecture, and it does not look like x86")
+            parts.note("no source has the architecture, and it does not look like x86")
             return None
-        parts.note("no source tells the architecture: taken as x86, whose clusters share an L2")
+        parts.note("no source has the architecture: taken as x86, whose clusters share an L2")
     return l2
 
 
@@ -267,7 +267,7 @@ def _nodes(parts: _Combined, possible: CpuSet, present: CpuSet, x86: bool) -> di
     """Put every possible CPU into a node."""
     told: dict[int, CpuSet] | None = parts.first("nodes")
     if told is None:
-        parts.note("no source tells the nodes: all CPUs are taken to be in node 0")
+        parts.note("no source has the nodes: all CPUs are taken to be in node 0")
         return {0: possible}
     _agree(parts, told)
     # lscpu knows no node without CPUs and numactl no offline CPU: together they know more.

@@ -75,8 +75,8 @@ def _missing_cpus(
     """Find CPUs that something names, but no list of the CPUs."""
     if holes := CpuSet(range(max(cpus, default=0))) - cpus:
         yield (
-            f"CPU numbers {few(holes)} are missing between those that are listed: are these CPUs "
-            "offline, absent, or lines that were lost"
+            f"CPU numbers {few(holes)} are missing between those that are listed: offline or "
+            "absent CPUs, or lines that were lost"
         )
     for facts in sources:
         if lost := (facts.online or CpuSet()) - cpus:
