@@ -131,13 +131,13 @@ def test_own_function_and_own_revision_are_searched():
     always = Revision("always", "nowhere", "", deal=lambda n, g, o: deal_rotating(n, g, 2**32 - 1))
     assert happens("empty", always).case.numgrps == 3
     never = Revision("never", "nowhere", "", deal=lambda n, g, o: deal_rotating_fixed(n, g, 1))
-    found = happens("empty", never, most_cpus=3, random_seconds=0.3)
+    found = happens("empty", never, most_cpus=3, seconds=(60, 0.3))
     assert found.case is None
     assert found.at_random > 0
 
 
 def test_random_search_shrinks_what_it_finds():
-    found = happens("empty", "rotate-v2", most_cpus=3, random_seconds=30)
+    found = happens("empty", "rotate-v2", most_cpus=3, seconds=(60, 30))
     assert found.case is not None
     assert len(found.case.topology.possible) <= 16
     assert "Found at random" in str(found)

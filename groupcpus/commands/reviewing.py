@@ -45,6 +45,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="at most so long (%(default)s)",
     )
     parser.add_argument(
+        "--random",
+        type=whole_number,
+        default=0,
+        metavar="N",
+        help="with --can-it-happen: then larger machines at random for N seconds (%(default)s)",
+    )
+    parser.add_argument(
         "--picture", type=Path, metavar="FILE", help="draw the worst machine as FILE.png or .svg"
     )
     add_json(parser)
@@ -82,9 +89,8 @@ def _search(args: argparse.Namespace) -> str:
         args.can_it_happen,
         revision,
         most_cpus=args.most_cpus or 7,
-        seconds=args.seconds,
+        seconds=(args.seconds, args.random),
         workers=1 if args.tree is not None else None,
-        progress=True,
     )
     if args.json:
         case = found.case

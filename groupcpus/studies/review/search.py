@@ -205,11 +205,8 @@ def can_it_happen(
     *,
     most_cpus: int = 7,
     absent: bool = True,
-    seconds: float = 60,
-    random_seconds: float = 0,
+    seconds: float | tuple[float, float] = 60,
     workers: int | None = None,
-    progress: bool = False,
-    counters: Sequence[int] | None = None,
 ) -> Found:
     """Search for the smallest call of a revision in which a predicate holds.
 
@@ -223,16 +220,11 @@ def can_it_happen(
         Try all machines of up to so many CPUs, with up to as many groups.
     absent : bool
         Whether machines with possible CPUs that are not present are among them.
-    seconds : float
-        End after so long, at the last number of CPUs that was finished.
-    random_seconds : float
-        Then draw larger machines at random for so long.
+    seconds : float or pair of float
+        End after so long, at the last number of CPUs that was finished; of a pair, the second says
+        for how long larger machines are drawn at random then.
     workers : int, optional
         Processes; all CPUs when left out, 1: none beside this one.
-    progress : bool
-        Show a progress bar (needs tqdm).
-    counters : sequence of int, optional
-        Values of the call counter to try; those of `counters_of` when left out.
 
     Returns
     -------
@@ -263,17 +255,18 @@ def can_it_happen(
     began = time.monotonic()
     tally = _Tally()
     case, finished = None, 0
-    used = list(counters) if counters is not None else counters_of(chosen, 1)
+    used = counters_of(chosen, 1)
+    every, at_random = seconds if isinstance(seconds, tuple) else (seconds, 0)
     with _pool(chosen, asked, workers) as run:
         for ncpus in range(1, most_cpus + 1):
-            level = list(counters) if counters is not None else counters_of(chosen, ncpus)
+            level = counters_of(chosen, ncpus)
             jobs = _jobs(chosen, asked, ncpus, absent, tuple(level))
             hits = []
-            for hit, machines, calls in _shown(run(_search, jobs), jobs, ncpus, progress):
+            for hit, machines, calls in _shown(run(_search, jobs), jobs, ncpus):
                 tally.machines += machines
                 tally.calls += calls
                 hits += hit
-                if time.monotonic() - began > seconds:
+                if time.monotonic() - began > every:
                     break
             else:
                 finished, used = ncpus, level
@@ -283,8 +276,8 @@ def can_it_happen(
             if finished < ncpus:
                 break
     drawn = 0
-    if case is None and random_seconds:
-        case, drawn = _draw(chosen, asked, finished + 1, absent, random_seconds, tally)
+    if case is None and at_random:
+        case, drawn = _draw(chosen, asked, finished + 1, absent, at_random, tally)
     return Found(
         asked,
         chosen.name,
@@ -529,11 +522,11 @@ def _pool(
             pool.shutdown(cancel_futures=True)
 
 
-def _shown(
-    results: Iterable[Any], jobs: Sequence[_Job], ncpus: int, progress: bool
-) -> Iterable[Any]:
-    if not progress:
+def _shown(results: Iterable[Any], jobs: Sequence[_Job], ncpus: int) -> Iterable[Any]:
+    """Return the results with a progress bar after two seconds, in a terminal alone."""
+    try:
+        from tqdm import tqdm  # type: ignore[import-untyped]
+    except ImportError:
         return results
-    from tqdm.auto import tqdm  # type: ignore[import-untyped]
-
-    return tqdm(results, total=len(jobs), desc=f"{ncpus} CPUs", leave=False)
+    how = {"total": len(jobs), "desc": f"{ncpus} CPUs", "leave": False, "delay": 2}
+    return tqdm(results, disable=None, **how)
