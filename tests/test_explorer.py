@@ -117,6 +117,7 @@ def change_everything(panel) -> None:
         panel.controls["queues"].value = 3
         panel.controls["before"].value = "numa"
         panel.controls["after"].value = "rotate-next"
+        panel.controls["more"].value = ("cluster", "rotate-v2-fixed")
         panel.controls["irqchip"].value = "its"
         panel.controls["probe"].value = "interleaved"
         panel.controls["spread_start"].value = 4_294_967_290
@@ -179,6 +180,7 @@ def test_a_state_brings_everything_back(make):
         ("machine=L96as_v4 devices=many", "'many'"),
         ("machine=L96as_v4 queues=97", "queues: '97'; expected a whole number, 1 to 96"),
         ("machine=L96as_v4 before=v9", "before: 'v9'; expected one of"),
+        ("machine=L96as_v4 more=numa,v9", "more: 'v9'; expected one of"),
         ("machine=L96as_v4 picture=pie", "picture: 'pie'; expected one of bars"),
         ("machine=L96as_v4 spread_start=4294967296", "spread_start"),
         ("machine=L96as_v4 size=1", "unknown field"),

@@ -206,6 +206,13 @@ def test_sliders_live_in_a_page_and_its_address_keeps_what_is_shown(page_of_one)
         assert live.locator("pre").inner_text() != before
         page.get_by_role("combobox", name="after").select_option("rotate-next")
         page.get_by_role("combobox", name="picture").select_option("map")
+        more = page.get_by_role("listbox", name="and also")
+        more.select_option(["numa", "rotate-v2-fixed"])
+        assert live.locator("svg").count() == 4
+        assert page.url.endswith("&more=numa%2Crotate-v2-fixed&picture=map&show=IRQs")
+        assert "fourth, rotate-v2-fixed: " in live.locator("pre").inner_text()
+        more.select_option([])
+        assert live.locator("svg").count() == 2
         live.locator("circle.leaf").nth(3).click(force=True)
         live.locator(".about").get_by_text(re.compile("^CPU 3: node 0")).wait_for()
         shown = live.locator("pre").inner_text()

@@ -34,6 +34,7 @@ def test_it_starts_with_the_machine_as_its_file_has_it(panel):
         ("queues", 48),
         ("before", "numa"),
         ("after", "rotate-next"),
+        ("more", ("numa", "rotate-next")),
         ("irqchip", "gicv3"),
         ("probe", "interleaved"),
         ("requests", "random-2"),
@@ -61,6 +62,46 @@ def test_what_is_shown_is_what_the_engine_says(panel):
         for name in ("cluster", "rotate-v2")
     ]
     assert panel.text == mail_text(*runs)
+
+
+def test_more_revisions_are_shown_on_one_scale():
+    names = ["numa", "cluster", "rotate-v2", "rotate-next"]
+    panel = panels.explorer("D16plds_v6", revisions=names)
+    runs = [simulate("D16plds_v6", revision=name) for name in names]
+    assert panel.text == mail_text(*runs)
+    shown = [(run["when"], run["revision"]) for run in panel.view.state["runs"]]
+    assert shown == list(zip(("before", "after", "third", "fourth"), names, strict=True))
+    irq = {"kind": "why", "irq": 0}
+    assert ask(panel, **irq, run=3)
+    assert not ask(panel, **irq, run=4)
+    for picture in ("bars", "distribution", "map"):
+        panel.controls["picture"].value = picture
+        with_two = panels.explorer("D16plds_v6", revisions=names[:2])
+        with_two.controls["picture"].value = picture
+        # A map stays one of two.
+        assert (panel.picture == with_two.picture) == (picture == "map")
+    panel.controls["picture"].value = "bars"
+    fresh = panels.explorer(panel.state)
+    assert (fresh.text, fresh.state, fresh.picture) == (panel.text, panel.state, panel.picture)
+    fresh.reset()
+    assert "more=" not in fresh.state
+    panel.controls["more"].value = tuple(REVISIONS)[:5]
+    assert panel.error == "and also 5 revisions: expected at most 4"
+
+
+@pytest.mark.parametrize(
+    ("revisions", "words"),
+    [
+        ("cluster", "revisions 'cluster': expected a list of 2 to 6"),
+        (["cluster"], "expected a list of 2 to 6"),
+        (["cluster"] * 7, "expected a list of 2 to 6"),
+        (["cluster", "none"], "revision 'none': expected one of"),
+        (["cluster", replace(REVISIONS["numa"], name="x")], "'x': expected one that REVISIONS has"),
+    ],
+)
+def test_revisions_that_cannot_be_shown_are_refused(revisions, words):
+    with pytest.raises(RequestError, match=words):
+        panels.explorer("D16plds_v6", revisions=revisions)
 
 
 def test_holding_redraws_once(panel, monkeypatch):

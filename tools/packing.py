@@ -277,7 +277,7 @@ def pack(explorer: Explorer, most: int = _MAX_DEVICES) -> dict[str, Any] | None:
         for leave in range(3):
             # The project's own come last: they are left out first where there is no room.
             kept = [name for name in names if name not in names[len(names) - leave :]]
-            if not {value["before"], value["after"]} <= set(kept):
+            if not {value["before"], value["after"], *value["more"]} <= set(kept):
                 break
             packed = Packer(machine, settings, kept, devices).pack()
             text = base64.b64encode(packed).decode("ascii")
@@ -286,7 +286,8 @@ def pack(explorer: Explorer, most: int = _MAX_DEVICES) -> dict[str, Any] | None:
                 return {
                     "labels": [labels[name] for name in kept],
                     "whys": [REVISIONS[name].summary for name in kept],
-                    "set": {name: value[name] for name in _SETTINGS},
+                    "set": {name: value[name] for name in _SETTINGS}
+                    | {"more": ",".join(value["more"])},
                     "fixed": settings,
                     "packed": text,
                 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run, or two side by side, as the text one would paste into a mail: plain ASCII, 72 columns."""
+"""Runs side by side, as the text one would paste into a mail: plain ASCII, 72 columns."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from textwrap import wrap
 from typing import Any
@@ -10,18 +10,23 @@ from groupcpus.engine.cpuset import CpuSet
 from groupcpus.errors import counted
 from groupcpus.machines.run import Run
 
-__all__ = ["WIDTH", "mail_text", "run_document"]
+__all__ = ["MOST_RUNS", "ORDER", "WIDTH", "mail_text", "run_document"]
 
 WIDTH = 72
+ORDER = ("before", "after", "third", "fourth", "fifth", "sixth")
+"""What runs side by side are called."""
+MOST_RUNS = len(ORDER)
+# Columns that fit beside what they are about.
+_COLUMNS = 3
 
 
-def mail_text(before: Run, after: Run) -> str:
-    """Tell what two runs do to the CPUs: a histogram with cpulists for each, then both compared.
+def mail_text(*runs: Run) -> str:
+    """Return what runs do to the CPUs: a histogram with cpulists for each, then all compared.
 
     Parameters
     ----------
-    before, after : Run
-        Mostly the same machine under two revisions.
+    *runs : Run
+        Mostly the same machine under two revisions, at most six.
 
     Returns
     -------
@@ -43,12 +48,16 @@ def mail_text(before: Run, after: Run) -> str:
     ...
     """
     lines = []
-    same = before.machine == after.machine
-    for name, run in (("Before", before), ("After", after)):
-        if name == "Before" or not same:
+    named = list(zip(ORDER, runs, strict=False))
+    same = all(run.machine == runs[0].machine for run in runs)
+    for at, (name, run) in enumerate(named):
+        if not at or not same:
             lines += [*_machine(run), ""]
-        lines += [*_fold(f"{name} ({_setting(run)}):"), *_load(run), ""]
-    lines += _comparison(before, after)
+        lines += [*_fold(f"{name.capitalize()} ({_setting(run)}):"), *_load(run), ""]
+    # Tables of about as many columns each.
+    tables = -(-len(named) // _COLUMNS)
+    for first in range(0, len(named), columns := -(-len(named) // tables)):
+        lines += [*([""] if first else []), *_comparison(dict(named[first : first + columns]))]
     return "\n".join(lines)
 
 
@@ -158,35 +167,38 @@ def _load(run: Run) -> Iterator[str]:
         yield f"  {counted(down, 'IRQ')} shut down: no CPU of the mask is online"
 
 
-def _comparison(before: Run, after: Run) -> list[str]:
-    """Put both runs' figures side by side, the bound and the distance from it last."""
-    old, new = before.summary, after.summary
-    rows: list[tuple[str, object, object]] = [
-        ("IRQs", old.irqs, new.irqs),
-        ("CPUs that serve any", old.used, new.used),
-        ("  most possible, any grouping", old.most_used, new.most_used),
-        ("fewest IRQs on a CPU", old.least, new.least),
-        ("most IRQs on a CPU", old.greatest, new.greatest),
-        ("  best with any grouping", old.best, new.best),
-        ("  distance from it", old.excess, new.excess),
-        ("  best with any irqchip", old.best_with_masks, new.best_with_masks),
-        ("single-CPU IRQs", old.single, new.single),
-        ("  most of them on a CPU", _most_single(before), _most_single(after)),
-        ("most submitters a CPU completes for", old.submitters, new.submitters),
-        ("  best with any grouping", old.best_submitters, new.best_submitters),
+def _comparison(runs: Mapping[str, Run]) -> list[str]:
+    """Put the figures of runs side by side, the bound and the distance from it last."""
+    found = [(run, run.summary) for run in runs.values()]
+    rows: list[tuple[str, list[object]]] = [
+        ("IRQs", [one.irqs for _, one in found]),
+        ("CPUs that serve any", [one.used for _, one in found]),
+        ("  most possible, any grouping", [one.most_used for _, one in found]),
+        ("fewest IRQs on a CPU", [one.least for _, one in found]),
+        ("most IRQs on a CPU", [one.greatest for _, one in found]),
+        ("  best with any grouping", [one.best for _, one in found]),
+        ("  distance from it", [one.excess for _, one in found]),
+        ("  best with any irqchip", [one.best_with_masks for _, one in found]),
+        ("single-CPU IRQs", [one.single for _, one in found]),
+        ("  most of them on a CPU", [_most_single(run) for run, _ in found]),
+        ("most submitters a CPU completes for", [one.submitters for _, one in found]),
+        ("  best with any grouping", [one.best_submitters for _, one in found]),
     ]
-    mixed = zip(old.parallel.spread, new.parallel.spread, strict=True)
-    rows += [
-        (name, *figures)
-        for name, figures in zip(("most IRQs on a CPU", "most submitters"), mixed, strict=True)
-    ]
-    lines = [f"{name:<36}{was:>10}{is_now:>10}" for name, was, is_now in rows]
+    parallel = [one.parallel for _, one in found]
+    mixed = zip(*(one.spread for one in parallel), strict=True)
     return [
-        f"{'':<36}{'before':>10}{'after':>10}",
-        *lines[:-2],
-        f"disks in parallel, median of {new.parallel.orders} (range):",
-        *(f"  {line[:34]}{line[36:]}" for line in lines[-2:]),
+        _row("", list(runs)),
+        *(_row(name, figures) for name, figures in rows),
+        f"disks in parallel, median of {parallel[-1].orders} (range):",
+        *(
+            _row(f"  {name}"[:36], figures)
+            for name, figures in zip(("most IRQs on a CPU", "most submitters"), mixed, strict=True)
+        ),
     ]
+
+
+def _row(name: str, figures: Sequence[object]) -> str:
+    return f"{name:<36}" + "".join(f"{figure!s:>10}" for figure in figures)
 
 
 def _most_single(run: Run) -> int:

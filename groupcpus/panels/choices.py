@@ -60,10 +60,13 @@ def pasted_topology(text: str) -> Topology:
 def control_value(control: Any, key: str, value: str, most: int | None) -> Any:
     """Read the value that a state has for a control, and check that it takes it."""
     if (options := getattr(control, "_options_values", None)) is not None:
-        if value not in options:
-            expected = ", ".join(options)
-            raise FormatError(f"state: {key}", f"{brief(value)}; expected one of {expected}")
-        return value
+        several = isinstance(control, widgets.SelectMultiple)
+        names = value.split(",") if several else [value]
+        for name in names:
+            if name not in options:
+                expected = ", ".join(options)
+                raise FormatError(f"state: {key}", f"{brief(name)}; expected one of {expected}")
+        return tuple(names) if several else value
     most = control.max if most is None else most
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 12 else -1
     if not control.min <= number <= most:

@@ -21,6 +21,7 @@ from groupcpus.engine.revisions import REVISIONS, Revision
 from groupcpus.errors import GroupCpusError, RequestError, brief
 from groupcpus.machines.devices import PROBE_ORDERS
 from groupcpus.machines.machine import Machine
+from groupcpus.machines.mail_text import MOST_RUNS
 from groupcpus.machines.probe import simulate
 from groupcpus.machines.run import Run
 from groupcpus.panels.saving import PANEL
@@ -28,11 +29,13 @@ from groupcpus.panels.saving import PANEL
 __all__ = ["COLUMNS", "NumberField", "Panel", "chosen_runs", "main_devices", "run_controls"]
 
 MAX_DEVICES = 24
+# Runs beside before and after.
+MAX_MORE = MOST_RUNS - 2
 UINT_MAX = 0xFFFFFFFF
 # Real boots mix irregularly: some orders to compare, each the same every time.
 REQUESTS = ("device-by-device", "lockstep", "random-1", "random-2", "random-3", "random-4")
 # The controls of two runs, column by column.
-COLUMNS = [["devices", "queues", "spread_start"], ["before", "after"]]
+COLUMNS = [["devices", "queues", "spread_start"], ["before", "after", "more"]]
 COLUMNS += [["irqchip", "probe", "requests"]]
 
 
@@ -274,7 +277,7 @@ def _revision_label(revision: Revision) -> str:
 
 
 def run_controls(machine: Machine) -> dict[str, Any]:
-    """Return the inputs of two runs, before and after, set to what the machine has.
+    """Return the inputs of runs, before and after and more, set to what the machine has.
 
     Examples
     --------
@@ -312,6 +315,13 @@ def run_controls(machine: Machine) -> dict[str, Any]:
         ),
         "before": choice("before", revisions, "cluster", whys),
         "after": choice("after", revisions, "rotate-v2", whys),
+        "more": widgets.SelectMultiple(
+            description="and also",
+            options=revisions,
+            rows=3,
+            layout=narrow(),
+            tooltip=f"more revisions on the same scale, with Ctrl or Shift; at most {MAX_MORE}",
+        ),
         "irqchip": choice(
             "irqchip", list(IRQCHIPS), machine.irqchip, "what picks one CPU of each mask"
         ),
@@ -332,28 +342,30 @@ def narrow() -> widgets.Layout:
     return widgets.Layout(width="20em")
 
 
-def chosen_runs(machine: Machine, value: Mapping[str, Any]) -> tuple[Run, Run]:
-    """Return the runs that values of `run_controls` ask for: before and after.
+def chosen_runs(machine: Machine, value: Mapping[str, Any]) -> tuple[Run, ...]:
+    """Return the runs that values of `run_controls` ask for: before, after and more.
 
     Raises
     ------
     GroupCpusError
         If it cannot be, for instance when the vectors of a CPU run out.
     """
+    if len(value["more"]) > MAX_MORE:
+        chosen = len(value["more"])
+        raise RequestError(f"and also {chosen} revisions: expected at most {MAX_MORE}")
     count, queues = main_devices(machine)
     if (value["devices"], value["queues"]) != (count or 1, queues):
         # Devices keep queues of their own until the slider of queues is moved.
         asked = None if value["queues"] == queues else value["queues"]
         machine = machine.with_devices(value["devices"], asked)
-    before, after = (
+    return tuple(
         simulate(
             machine,
-            revision=value[side],
+            revision=revision,
             irqchip=value["irqchip"],
             probe=value["probe"],
             requests=value["requests"],
             spread_start=value["spread_start"],
         )
-        for side in ("before", "after")
+        for revision in (value["before"], value["after"], *value["more"])
     )
-    return before, after

@@ -8,18 +8,19 @@ import base64
 import html
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
 
+from groupcpus.engine.revisions import Revision, get_revision
 from groupcpus.engine.topology import Topology
-from groupcpus.errors import FormatError, GroupCpusError, brief
+from groupcpus.errors import FormatError, GroupCpusError, RequestError, brief
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine, machine_names
-from groupcpus.machines.mail_text import mail_text
+from groupcpus.machines.mail_text import MOST_RUNS, ORDER, mail_text
 from groupcpus.machines.run import Run
 from groupcpus.panels import controls
 from groupcpus.panels.choices import (
@@ -48,22 +49,23 @@ __all__ = ["Explorer", "explorer"]
 
 # What the state of a run consists of, besides the machine: the page makes keys of these.
 RUN_CONTROLS = (
-    *("devices", "queues", "spread_start", "before", "after", "irqchip", "probe", "requests"),
+    *("devices", "queues", "spread_start", "before", "after", "more"),
+    *("irqchip", "probe", "requests"),
 )
 # States that are kept: the range of two sliders.
 _MAX_STATES = 300
 
 
 class Explorer(Panel):
-    """Two runs of a machine, before and after, that follow their controls.
+    """Runs of a machine, before and after and more, that follow their controls.
 
     Its controls are ``machine`` (one that ships with the project, the given one, or ``custom``:
     then ``topology``, a synthetic line or a topology document, or ``nodes``, ``cpus``, ``threads``
     and ``cluster`` count), ``topology`` (which takes all else that `load_machine` does, too),
-    ``file``, ``devices``, ``queues``, ``before``, ``after``, ``irqchip``, ``probe``,
-    ``requests``, ``spread_start``, ``picture``, ``show``, ``preset`` (a claim to look at) and
-    ``state`` (all of this as a line; paste one to go back).  Its text says what is shown as a mail
-    would.
+    ``file``, ``devices``, ``queues``, ``before``, ``after``, ``more`` (further revisions),
+    ``irqchip``, ``probe``, ``requests``, ``spread_start``, ``picture``, ``show``,
+    ``preset`` (a claim to look at) and ``state`` (all of this as a line; paste one to go back).
+    Its text says what is shown as a mail would.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ class Explorer(Panel):
     def __init__(self, machine: Machine, state: Mapping[str, str] | None = None) -> None:
         self.machine = machine
         self._states: dict[str, dict[str, Any]] = {}
-        self._runs: dict[str, tuple[Run, Run]] = {}
+        self._runs: dict[str, tuple[Run, ...]] = {}
         self._epoch = 0
         self._promised = ""
         self._held = False
@@ -103,8 +105,8 @@ class Explorer(Panel):
 
     # --- what is shown
 
-    def runs(self) -> tuple[Run, Run]:
-        """Return the runs that the controls ask for: before and after.
+    def runs(self) -> tuple[Run, ...]:
+        """Return the runs that the controls ask for: before, after and more.
 
         Raises
         ------
@@ -116,7 +118,7 @@ class Explorer(Panel):
     def _values(self) -> dict[str, Any]:
         return {name: self.controls[name].value for name in RUN_CONTROLS}
 
-    def _runs_of(self, values: Mapping[str, Any]) -> tuple[Run, Run]:
+    def _runs_of(self, values: Mapping[str, Any]) -> tuple[Run, ...]:
         key = self._key(values)
         if key not in self._runs:
             while len(self._runs) >= _MAX_STATES:
@@ -126,23 +128,29 @@ class Explorer(Panel):
 
     def _key(self, values: Mapping[str, Any]) -> str:
         """Return what the page calls a state: the epoch, and menus by their place."""
-        parts = [self._epoch]
+        parts = [str(self._epoch)]
         for name in RUN_CONTROLS:
             options = getattr(self.controls[name], "_options_values", None)
-            parts.append(values[name] if options is None else options.index(values[name]))
-        return "|".join(map(str, parts))
+            value = values[name]
+            if options is None:
+                parts.append(str(value))
+            else:
+                several = value if isinstance(value, tuple) else (value,)
+                parts.append(",".join(str(options.index(one)) for one in several))
+        return "|".join(parts)
 
     def _state_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state for the page: two runs, or why there are none."""
+        """Return a state for the page: its runs, or why there are none."""
         key = self._key(values)
         try:
             runs = self._runs_of(values)
         except GroupCpusError as error:
             return {"key": key, "error": str(error)}
-        return {"key": key, "runs": [live_run(runs[0], "before"), live_run(runs[1], "after")]}
+        named = zip(ORDER, runs, strict=False)
+        return {"key": key, "runs": [live_run(run, when) for when, run in named]}
 
     def shown(self) -> tuple[Callable[[], bytes], str]:
-        """Show the two runs in the live view."""
+        """Show the runs in the live view."""
         if self.controls["machine"].value == CUSTOM:
             self._take(self._custom_machine())
         values = self._values()
@@ -190,12 +198,13 @@ class Explorer(Panel):
     def _why(self, message: Mapping[str, Any]) -> list[str]:
         """Return why an interrupt of the shown runs is where it is."""
         number, irq = (message.get(name) for name in ("run", "irq"))
-        if type(number) is not int or type(irq) is not int or number not in (0, 1):
+        if type(number) is not int or type(irq) is not int:
             return []
         try:
-            return why(self.runs()[number], irq)
+            runs = self.runs()
         except GroupCpusError:
             return []
+        return why(runs[number], irq) if 0 <= number < len(runs) else []
 
     # --- going elsewhere and back
 
@@ -204,6 +213,8 @@ class Explorer(Panel):
         """What the controls are set to, as one line; `explorer` takes it back."""
         value = {name: control.value for name, control in self.controls.items()}
         del value["topology"]
+        if more := value.pop("more"):
+            value["more"] = ",".join(more)
         if value["machine"] == CUSTOM:
             value["topology"] = self._custom_text()
         elif value["machine"] == self._given_name and not self._given_ships:
@@ -215,6 +226,24 @@ class Explorer(Panel):
     def kept(self) -> dict[str, str]:
         """The state, for pages without a kernel."""
         return {"state": self.state}
+
+    def show_revisions(self, revisions: Sequence[str | Revision]) -> None:
+        """Show revisions side by side: before, after, and further ones.
+
+        Raises
+        ------
+        RequestError
+            If they are not two to six that the menus have.
+        """
+        if isinstance(revisions, str) or not 2 <= len(revisions) <= MOST_RUNS:
+            raise RequestError(f"revisions {brief(str(revisions))}: expected a list of 2 to 6")
+        names = [get_revision(revision).name for revision in revisions]
+        for name in names:
+            if name not in dict(self.controls["after"].options).values():
+                raise RequestError(f"revision {brief(name)}: expected one that REVISIONS has")
+        with self.hold():
+            self.controls["before"].value, self.controls["after"].value = names[:2]
+            self.controls["more"].value = tuple(names[2:])
 
     def reset(self) -> None:
         """Set every control to what the machine has."""
@@ -234,13 +263,13 @@ class Explorer(Panel):
 
         from groupcpus.pictures import to_svg
 
-        before, after = self.runs()
-        frames = {"before": before.irqs, "after": after.irqs}
+        runs = self.runs()
+        frames = {when: run.irqs for when, run in zip(ORDER, runs, strict=False)}
         table = pd.concat(frames, names=["run"]).reset_index(level="run")
         picture, show = self.controls["picture"].value, self.controls["show"].value
         files = {
             ("png", "image/png"): self.picture,
-            ("svg", "image/svg+xml"): to_svg(_figure((before, after), picture, show)),
+            ("svg", "image/svg+xml"): to_svg(_figure(runs, picture, show)),
             ("csv", "text/csv"): table.to_csv(index=False).encode(),
             ("txt", "text/plain"): self.text.encode(),
         }
@@ -421,33 +450,36 @@ class Explorer(Panel):
             self._take_machine()
         # What a state leaves out is as it is at first.
         defaults = {"spread_start": 0, "probe": "admin-first", "requests": controls.REQUESTS[0]}
-        defaults |= {"picture": PICTURES[0], "show": "IRQs"}
+        defaults |= {"picture": PICTURES[0], "show": "IRQs", "more": ()}
         for key, value in (defaults | values).items():
             self.controls[key].value = value
 
 
-def _figure(runs: tuple[Run, Run], picture: str, show: str) -> Any:
-    """Draw the chosen picture of two runs; `all` is drawn as bars."""
+def _figure(runs: Sequence[Run], picture: str, show: str) -> Any:
+    """Draw the chosen picture, `all` as bars; maps, matrices and sharing of the first two runs."""
     from groupcpus import pictures
 
     draw = {
         "map": pictures.compare_maps,
         "matrix": pictures.compare_masks,
-        "distribution": pictures.compare_distributions,
         "sharing": pictures.compare_sharing,
     }
+    if picture == "distribution":
+        return pictures.compare_distributions(*runs)
     if picture in draw:
-        return draw[picture](*runs)
+        return draw[picture](*runs[:2])
     return pictures.compare_runs(*runs, show=show)
 
 
-def _png(runs: tuple[Run, Run], picture: str, show: str) -> bytes:
+def _png(runs: Sequence[Run], picture: str, show: str) -> bytes:
     from groupcpus.pictures import to_png
 
     return to_png(_figure(runs, picture, show))
 
 
-def explorer(machine_or_name: Machine | str | Path) -> Explorer:
+def explorer(
+    machine_or_name: Machine | str | Path, revisions: Sequence[str | Revision] = ()
+) -> Explorer:
     """Return the explorer of a machine.
 
     Parameters
@@ -455,6 +487,9 @@ def explorer(machine_or_name: Machine | str | Path) -> Explorer:
     machine_or_name : Machine, str or Path
         The machine, anything that `load_machine` takes, or the line that another explorer showed
         as its ``state``.
+    revisions : sequence of str or Revision
+        What is shown before, after, and further on the same scale, two to six; without any
+        as the state says, or ``cluster`` and ``rotate-v2``.
 
     Returns
     -------
@@ -464,21 +499,28 @@ def explorer(machine_or_name: Machine | str | Path) -> Explorer:
     Raises
     ------
     GroupCpusError
-        If there is no such machine, or the state is none.
+        If there is no such machine or revision, or the state is none.
 
     Examples
     --------
-    >>> panel = explorer("L96as_v4")
-    >>> panel.controls["after"].value = "rotate-next"
+    >>> panel = explorer("L96as_v4", revisions=["numa", "cluster", "rotate-next"])
+    >>> panel.controls["more"].value
+    ('rotate-next',)
     >>> panel.error, panel.picture[1:4]
     ('', b'PNG')
     >>> explorer(panel.state).text == panel.text
     True
     """
+    state: dict[str, str] = {}
     if isinstance(machine_or_name, Machine):
-        return Explorer(machine_or_name)
-    if not isinstance(machine_or_name, str) or not is_state(machine_or_name):
-        return Explorer(load_machine(machine_or_name))
-    state = parse_state(machine_or_name)
-    first = state["machine"]
-    return Explorer(load_machine(first if first in machine_names() else machine_names()[0]), state)
+        machine = machine_or_name
+    elif isinstance(machine_or_name, str) and is_state(machine_or_name):
+        state = parse_state(machine_or_name)
+        first = state["machine"]
+        machine = load_machine(first if first in machine_names() else machine_names()[0])
+    else:
+        machine = load_machine(machine_or_name)
+    panel = Explorer(machine, state)
+    if revisions:
+        panel.show_revisions(revisions)
+    return panel

@@ -42,6 +42,7 @@ body[data-jp-theme-light="false"] .gc-live { color-scheme: dark; }
 .gc-live .d6 { fill: light-dark(#8f7fc9, #a99be0); } .gc-live .d7 { fill: light-dark(#9a9a9a, #b5b5b5); }
 .gc-live .faint { opacity: .65; } .gc-live .r0 { fill: var(--soft); } .gc-live .r1 { fill: var(--bar); }
 .gc-live .r2 { fill: light-dark(#8a6a4a, #b8987a); } .gc-live .r3 { fill: light-dark(#009E73, #2cc79a); }
+.gc-live .r4 { fill: light-dark(#8f7fc9, #a99be0); } .gc-live .r5 { fill: light-dark(#c9b800, #f0e442); }
 .gc-live .stale { opacity: .3; } .gc-live .error { color: var(--hot); font-weight: 600; min-height: 1.4em; white-space: pre-wrap; }
 .gc-live .about { height: 7.5em; overflow: auto; border: 1px solid var(--rule); padding: 4px 8px; margin: 4px 0; }
 .gc-live .about p { margin: 2px 0; } .gc-live .about button, .gc-live .tools button { font: inherit; color: inherit;
@@ -543,17 +544,18 @@ class Distribution extends Pane {
       return table;
     });
     const most = Math.max(1, ...tables.flat()), unit = 196 / most, step = 900 / (top + 1), floor = 260;
+    const wide_ = Math.min(230, 930 / all.length);
     this.inner.replaceChildren();
     tables.forEach((table, at) => {
       const wide = step * 0.8 / tables.length;
       table.forEach((count, irqs) => {
         if (!count) return;
         const x = 50 + irqs * step + step * 0.1 + at * wide;
-        svg("rect", { class: `r${at % 4}`, x: fixed(x), y: fixed(floor - count * unit), width: fixed(wide * 0.94), height: fixed(count * unit) }, this.inner);
+        svg("rect", { class: `r${at % 6}`, x: fixed(x), y: fixed(floor - count * unit), width: fixed(wide * 0.94), height: fixed(count * unit) }, this.inner);
         svg("text", { x: fixed(x + wide * 0.47), y: fixed(floor - count * unit - 3), "text-anchor": "middle" }, this.inner, String(count));
       });
-      svg("rect", { class: `r${at % 4}`, x: 50 + at * 230, y: 24, width: 10, height: 10 }, this.inner);
-      svg("text", { x: 64 + at * 230, y: 33 }, this.inner, `${all[at][0].when || ""} ${all[at][0].revision}`);
+      svg("rect", { class: `r${at % 6}`, x: 50 + at * wide_, y: 24, width: 10, height: 10 }, this.inner);
+      svg("text", { x: 64 + at * wide_, y: 33 }, this.inner, `${all[at][0].when || ""} ${all[at][0].revision}`);
     });
     const every = Math.ceil((top + 1) / 40);
     for (let irqs = 0; irqs <= top; irqs += every) svg("text", { class: "soft", x: fixed(50 + (irqs + 0.5) * step), y: floor + 15, "text-anchor": "middle" }, this.inner, String(irqs));

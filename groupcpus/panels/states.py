@@ -35,6 +35,7 @@ FIELDS = (
     "queues",
     "before",
     "after",
+    "more",
     "irqchip",
     "probe",
     "requests",

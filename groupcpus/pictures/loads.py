@@ -16,6 +16,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from groupcpus.engine.topology import Topology
+from groupcpus.machines.mail_text import ORDER
 from groupcpus.machines.run import Run
 from groupcpus.pictures.base import (
     BOUND,
@@ -282,10 +283,8 @@ def _node_rows(topology: Topology) -> list[tuple[int, list[int]]]:
 
 
 @drawing
-def compare_runs(
-    before: Run, after: Run, labels: tuple[str, str] = ("before", "after"), show: str = "IRQs"
-) -> Figure:
-    """Draw two runs of a machine, one above the other on the same scale, each with its label.
+def compare_runs(*runs: Run, labels: Sequence[str] = ORDER, show: str = "IRQs") -> Figure:
+    """Draw runs of a machine, one above the other on the same scale, each with its label.
 
     Examples
     --------
@@ -295,19 +294,22 @@ def compare_runs(
     >>> [ax.get_title(loc="left")[:35] for ax in compare_runs(*runs, labels=("GICv3", "ITS")).axes]
     ['GICv3, cluster: 2 IRQs at most, on ', 'ITS, cluster: 2 CPUs do double duty']
     """
-    figure = Figure(figsize=PAIR)
-    axes = figure.subplots(2, 1)
-    figure.subplots_adjust(0.045, 0.085, 0.95, 0.945, hspace=0.32)
-    if len(before.machine.topology.possible) > MAX_BARS:
-        figure.subplots_adjust(0.105, 0.075, 0.94, 0.945, hspace=0.25)
-    runs = (before, after)
+    wide, tall = PAIR
+    tall *= len(runs) / 2
+    figure = Figure(figsize=(wide, tall))
+    axes = np.atleast_1d(figure.subplots(len(runs), 1))
+    left, below, right, above, between = 0.045, 0.476, 0.95, 0.308, 0.32
+    if len(runs[0].machine.topology.possible) > MAX_BARS:
+        left, below, right, above, between = 0.105, 0.42, 0.94, 0.308, 0.25
+    figure.subplots_adjust(left, below / tall, right, 1 - above / tall, hspace=between)
     if show == "submitters":
         top = max(0, *(count for run in runs for count in run.submitters.values()))
     else:
         top = max(0, *(count for run in runs for count in (*run.counts.values(), run.best)))
-    for ax, run, when in zip(axes, runs, labels, strict=True):
+    for ax, run, when in zip(axes, runs, labels, strict=False):
         irqs_per_cpu(run, ax, top=top, when=when, show=show)
-    axes[0].set_xlabel("")
+    for ax in axes[:-1]:
+        ax.set_xlabel("")
     return figure
 
 
@@ -373,9 +375,9 @@ def distribution(
 
 
 @drawing
-def compare_distributions(before: Run, after: Run) -> Figure:
-    """Draw the distributions of two runs in one picture."""
+def compare_distributions(*runs: Run) -> Figure:
+    """Draw the distributions of runs in one picture."""
     figure = Figure(figsize=PAIR, layout="constrained")
-    names = [f"{when}, {run.revision.name}" for when, run in (("before", before), ("after", after))]
-    distribution([before, after], figure.subplots(), names=names)
+    names = [f"{when}, {run.revision.name}" for when, run in zip(ORDER, runs, strict=False)]
+    distribution(runs, figure.subplots(), names=names)
     return figure

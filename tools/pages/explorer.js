@@ -109,6 +109,7 @@ export function parseAddress(hash, id) {
   return name === id && query ? Object.fromEntries(new URLSearchParams(query)) : null;
 }
 
+const MOST_MORE = 4, WHEN = ["before", "after", "third", "fourth", "fifth", "sixth"];
 const SHOWN = ["bars", "map", "matrix", "distribution", "sharing", "all"];
 
 /** Put a live explorer into a page, in place of its stored picture. */
@@ -118,9 +119,10 @@ export async function mount(place) {
   const row = html("div", { class: "controls" });
   const set = { ...data.set }, fields = {};
   const field = (name, tag, attributes, options) => {
-    const label = html("label", {}, row, name), input = html(tag, { "aria-label": name, ...attributes }, label);
+    const label = html("label", {}, row, attributes["aria-label"] ?? name), input = html(tag, { "aria-label": name, ...attributes }, label);
     for (const [value, text, title] of options ?? []) html("option", { value, ...(title ? { title } : {}) }, input, text);
-    input.addEventListener(tag === "input" ? "input" : "change", () => { set[name] = tag === "input" ? Number(input.value) : input.value; show(); remember(); });
+    const chosen = () => [...input.selectedOptions].map((option) => option.value).slice(0, MOST_MORE).join();
+    input.addEventListener(tag === "input" ? "input" : "change", () => { set[name] = tag === "input" ? Number(input.value) : chosen(); show(); remember(); });
     fields[name] = [input, tag === "input" ? html("output", {}, label) : null];
   };
   const revisions = header.revisions.map((name, at) => [name, data.labels[at], data.whys[at]]);
@@ -128,6 +130,7 @@ export async function mount(place) {
   field("queues", "input", { type: "range", min: 1, max: header.queues });
   field("before", "select", {}, revisions);
   field("after", "select", {}, revisions);
+  field("more", "select", { multiple: "", size: 3, "aria-label": "and also", title: "more revisions on the same scale, with Ctrl or Shift" }, revisions);
   field("picture", "select", {}, SHOWN.map((name) => [name, name]));
   field("show", "select", {}, ["IRQs", "submitters"].map((name) => [name, name]));
   const reset = html("button", { type: "button" }, row, "reset");
@@ -140,18 +143,24 @@ export async function mount(place) {
   const valid = () => {
     for (const name of ["devices", "queues"]) { const whole = Number(set[name]); set[name] = Number.isInteger(whole) && whole >= 1 && whole <= header[name] ? whole : data.set[name]; }
     for (const name of ["before", "after"]) if (!header.revisions.includes(set[name])) set[name] = data.set[name];
+    set.more = (set.more ?? "").split(",").filter((name) => header.revisions.includes(name)).slice(0, MOST_MORE).join();
     if (!SHOWN.includes(set.picture)) set.picture = "bars";
     if (set.show !== "submitters") set.show = "IRQs";
   };
   function show() {
     valid();
-    for (const [name, [input, output]] of Object.entries(fields)) { input.value = set[name]; if (output) output.textContent = set[name]; }
-    const runs = ["before", "after"].map((side) => packed.run(set[side], set.devices, set.queues, side));
+    for (const [name, [input, output]] of Object.entries(fields)) {
+      if (input.multiple) for (const option of input.options) option.selected = set[name].split(",").includes(option.value);
+      else input.value = set[name];
+      if (output) output.textContent = set[name];
+    }
+    const shown = [set.before, set.after, ...set.more.split(",").filter(Boolean)];
+    const runs = shown.map((revision, at) => packed.run(revision, set.devices, set.queues, WHEN[at]));
     view.setState({ runs, picture: set.picture, show: set.show });
     view.root.dataset.shown = JSON.stringify(set);
   }
   function remember() {
-    const chosen = Object.fromEntries(Object.keys(fields).map((name) => [name, set[name]]));
+    const chosen = Object.fromEntries(Object.keys(fields).filter((name) => set[name] !== "").map((name) => [name, set[name]]));
     const followed = view.followed;
     if (followed) chosen.follow = followed.device ? `${followed.device}q${followed.queue}` : `cpu${packed.machine.cpus[followed.cpu]}`;
     history.replaceState(null, "", `#${id}?${new URLSearchParams(chosen)}`);
@@ -159,7 +168,7 @@ export async function mount(place) {
   function recall() {
     const asked = parseAddress(location.hash, id);
     if (!asked) return false;
-    for (const name of Object.keys(fields)) if (asked[name] !== undefined) set[name] = asked[name];
+    for (const name of Object.keys(fields)) if (asked[name] !== undefined || name === "more") set[name] = asked[name] ?? "";
     const queue = /^(.+)q(\d+)$/.exec(asked.follow ?? ""), cpu = /^cpu(\d+)$/.exec(asked.follow ?? "");
     const at = cpu ? packed.machine.cpus.indexOf(Number(cpu[1])) : -1;
     view.followed = queue ? { device: queue[1], queue: Number(queue[2]) } : at >= 0 ? { cpu: at } : null;
