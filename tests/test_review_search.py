@@ -144,6 +144,26 @@ def test_random_search_shrinks_what_it_finds():
     assert CpuSet() in found.case.masks
 
 
+def test_devices_stack_without_a_rotation():
+    """On 3 CPUs with 2 queues each, `cluster` leaves the same CPU alone, whatever the device."""
+    for predicate in ("same-masks", "same-singles", "more-than-3", "more-than-5"):
+        case = happens(predicate, "cluster").case
+        assert (len(case.topology.possible), case.numgrps) == (3, 2)
+    # With clusters of one CPU and of two, nothing is left to rotate.
+    case = happens("same-masks", "rotate-v2-fixed").case
+    assert [len(cluster) for cluster in case.topology.clusters] == [1, 2]
+
+
+def test_workers_find_what_one_process_finds():
+    alone, together = (
+        can_it_happen("empty", "rotate-v2", workers=workers, most_cpus=4) for workers in (1, 2)
+    )
+    assert (alone.case, alone.machines) == (together.case, together.machines)
+    found = can_it_happen("empty", "rotate-v2", workers=2, most_cpus=2, seconds=(60, 30))
+    assert found.case is not None
+    assert found.at_random >= 20
+
+
 def test_case_has_a_machine_file_and_a_qemu_line():
     case = happens("crosses-nodes-of-more", "cluster").case
     machine = machine_from_dict(tomllib.loads(case.machine_file()))

@@ -159,8 +159,22 @@ def _same_singles(calls: Calls) -> Flags:
 
 
 def _stacked(calls: Calls, most: int) -> Flags:
-    loads = sum(_single(groups).astype(np.int32) for groups in (calls.groups, *calls.later))
-    return np.asarray(np.asarray(loads > most).any(axis=1), bool)
+    singles = [_single(groups) for groups in (calls.groups, *calls.later)]
+    loads = np.sum(singles, axis=0)
+    avoidable = loads.sum(axis=1) <= most * calls.possible.sum(axis=1)
+    return np.asarray(avoidable & (loads > most).any(axis=1), bool)
+
+
+def _same_masks(calls: Calls) -> Flags:
+    """Two devices stack all they have where some CPUs serve fewer queues than others."""
+
+    def together(groups: NDArray[np.int32]) -> Flags:
+        return (groups[:, :, None] == groups[:, None, :]) & (groups >= 0)[:, :, None]
+
+    same = np.ones(len(calls.groups), bool)
+    for groups in calls.later:
+        same &= (together(groups) == calls.together).all(axis=(1, 2))
+    return np.asarray(same & (calls.possible.sum(axis=1) % calls.numgrps != 0), bool)
 
 
 PREDICATES: dict[str, Predicate] = {
@@ -206,10 +220,20 @@ PREDICATES: dict[str, Predicate] = {
             devices=2,
         ),
         Predicate(
-            "four-on-a-cpu",
-            "a CPU is alone in a mask of each of four devices",
-            partial(_stacked, most=3),
-            devices=4,
+            "same-masks",
+            "two devices have the same masks, though these cannot be equally large",
+            _same_masks,
+            devices=2,
+        ),
+        *(
+            Predicate(
+                f"more-than-{most}",
+                f"a CPU is alone in a mask of each of {most + 1} devices, though there are enough "
+                f"CPUs that none has to be alone in more than {most}",
+                partial(_stacked, most=most),
+                devices=most + 1,
+            )
+            for most in range(1, 6)
         ),
     )
 }

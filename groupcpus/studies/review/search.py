@@ -8,12 +8,14 @@ This module has over 450 lines since the exhaustive and the random search share 
 small.
 """
 
+import os
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import count, islice
 from math import lcm
 from typing import Any
 
@@ -254,30 +256,26 @@ def can_it_happen(
     _first(chosen, asked, machines_of(shapes(1)[0], 0, 1), [0])
     began = time.monotonic()
     tally = _Tally()
-    case, finished = None, 0
+    case, finished, drawn = None, 0, 0
     used = counters_of(chosen, 1)
     every, at_random = seconds if isinstance(seconds, tuple) else (seconds, 0)
     with _pool(chosen, asked, workers) as run:
         for ncpus in range(1, most_cpus + 1):
             level = counters_of(chosen, ncpus)
             jobs = _jobs(chosen, asked, ncpus, absent, tuple(level))
-            hits = []
-            for hit, machines, calls in _shown(run(_search, jobs), jobs, ncpus):
-                tally.machines += machines
-                tally.calls += calls
-                hits += hit
-                if time.monotonic() - began > every:
-                    break
-            else:
+            hits = tally.add(_shown(run(_search, jobs), jobs, ncpus), began + every)
+            if not tally.late:
                 finished, used = ncpus, level
             if hits:
                 case = _smallest(hits, chosen)
+            if case or tally.late:
                 break
-            if finished < ncpus:
-                break
-    drawn = 0
-    if case is None and at_random:
-        case, drawn = _draw(chosen, asked, finished + 1, absent, at_random, tally)
+        if case is None and at_random:
+            before, draws = tally.machines, _draws(chosen, asked, finished + 1, absent)
+            hits = tally.add(_some_at_once(run, draws), time.monotonic() + at_random)
+            drawn = tally.machines - before
+            if hits:
+                case = _shrunk(_smallest(hits, chosen), asked)
     return Found(
         asked,
         chosen.name,
@@ -292,10 +290,26 @@ def can_it_happen(
     )
 
 
+_Hit = tuple[tuple[int, ...], dict[str, Any], int, int]
+
+
 @dataclass
 class _Tally:
     machines: int = 0
     calls: int = 0
+    late: bool = False
+
+    def add(self, results: Iterable[tuple[list[_Hit], int, int]], end: float) -> list[_Hit]:
+        """Count what jobs did until there is no more time, and return the cases they found."""
+        hits: list[_Hit] = []
+        for found, machines, calls in results:
+            self.machines += machines
+            self.calls += calls
+            hits += found
+            self.late = time.monotonic() > end
+            if self.late:
+                break
+        return hits
 
 
 def _jobs(
@@ -311,9 +325,6 @@ def _jobs(
         for shape in shapes(ncpus, absent)
         for start in range(0, count_machines(shape), rows)
     ]
-
-
-_Hit = tuple[tuple[int, ...], dict[str, Any], int, int]
 
 
 def _search(job: _Job) -> tuple[list[_Hit], int, int]:
@@ -427,27 +438,38 @@ def _smallest(hits: Iterable[_Hit], revision: Revision) -> Case:
     return Case(Topology.from_dict(topology), numgrps, counter, revision)
 
 
-def _draw(
-    revision: Revision,
-    predicate: Predicate,
-    ncpus: int,
-    absent: bool,
-    seconds: float,
-    tally: _Tally,
-) -> tuple[Case | None, int]:
-    rng = np.random.default_rng(13)
-    end, drawn = time.monotonic() + seconds, 0
-    counters = [0, 1, 5, UINT_MAX - 2, UINT_MAX] if revision.advance(2) else [0]
-    while time.monotonic() < end:
-        machines = random_machines(int(rng.integers(ncpus, _LARGEST)), 20, rng, absent)
-        drawn += len(machines)
-        tally.machines += len(machines)
-        hit, calls = _first(revision, predicate, machines, counters)
-        tally.calls += calls
-        if hit:
-            case = _smallest([hit], revision)
-            return _shrunk(case, predicate), drawn
-    return None, drawn
+@dataclass(frozen=True)
+class _Draw:
+    revision: Revision
+    predicate: Predicate
+    ncpus: int
+    absent: bool
+    seed: int
+
+
+def _draws(revision: Revision, predicate: Predicate, ncpus: int, absent: bool) -> Iterator[_Draw]:
+    for seed in count():
+        yield _Draw(revision, predicate, ncpus, absent, seed)
+
+
+def _search_larger(draw: _Draw) -> tuple[list[_Hit], int, int]:
+    """Return the first case of some machines drawn at random, and how many these are."""
+    rng = np.random.default_rng(draw.seed)
+    counters = [0, 1, 5, UINT_MAX - 2, UINT_MAX] if draw.revision.advance(2) else [0]
+    machines = random_machines(int(rng.integers(draw.ncpus, _LARGEST)), 20, rng, draw.absent)
+    hit, calls = _first(draw.revision, draw.predicate, machines, counters)
+    return [hit] if hit else [], len(machines), calls
+
+
+def _some_at_once(
+    run: Callable[..., Iterable[Any]], draws: Iterator[_Draw]
+) -> Iterator[tuple[list[_Hit], int, int]]:
+    """Yield what draws find, of which there is no end, up to the first batch that has a case."""
+    found = False
+    while not found:
+        for result in run(_search_larger, list(islice(draws, 2 * (os.cpu_count() or 1)))):
+            found |= bool(result[0])
+            yield result
 
 
 def _shrunk(case: Case, predicate: Predicate) -> Case:
