@@ -148,6 +148,20 @@ def test_command(tmp_path, capsys):
     assert "qemu-system-x86_64" in capsys.readouterr().out
 
 
+def test_command_draws_the_worst_machine_beside_json(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "worst.svg"
+    asked = ["review", "--revision", "rotate-v2", "--most-cpus", "2", "--json"]
+    assert main([*asked, "--picture", str(picture)]) == 0
+    changes = json.loads(capsys.readouterr().out)["changes"]
+    worst = next(change["machine"] for change in changes if change["verdict"] == "worse")
+    text = picture.read_text(encoding="utf-8")
+    assert "rotate-v2" in text
+    assert worst in text
+    assert main([*asked, "--picture", str(tmp_path / "worst.gif")]) == 2
+    assert "that ends in .png or .svg" in capsys.readouterr().err
+
+
 @needs_compiler
 def test_c_of_a_tree_is_searched_as_well():
     from groupcpus.studies.review.search import can_it_happen

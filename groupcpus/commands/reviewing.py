@@ -63,6 +63,8 @@ def _review(args: argparse.Namespace) -> str:
 
     if (args.tree is None) == (args.revision is None):
         raise RequestError("review: expected either --tree or --revision")
+    if args.picture and args.picture.suffix not in (".png", ".svg"):
+        raise RequestError(f"--picture {args.picture}: expected a name that ends in .png or .svg")
     if args.can_it_happen:
         return _search(args)
     how = {"most_cpus": args.most_cpus or (4 if args.tree else 5), "seconds": args.seconds}
@@ -90,7 +92,6 @@ def _search(args: argparse.Namespace) -> str:
         revision,
         most_cpus=args.most_cpus or 7,
         seconds=(args.seconds, args.random),
-        workers=1 if args.tree is not None else None,
     )
     if args.json:
         case = found.case
@@ -118,8 +119,6 @@ def _search(args: argparse.Namespace) -> str:
 
 
 def _draw(path: Path, made: "Review") -> None:
-    if path.suffix not in (".png", ".svg"):
-        raise RequestError(f"--picture {path}: expected a name that ends in .png or .svg")
     worst = next((c for c in made.changes if c.verdict == "worse"), None) or next(
         (c for c in made.changes if c.machine in made.runs), None
     )
@@ -129,7 +128,9 @@ def _draw(path: Path, made: "Review") -> None:
         from groupcpus import pictures
     except ImportError as error:
         raise RequestError(f"--picture needs the lab extra: {error}") from None
-    figure = pictures.compare_runs(*made.runs[worst.machine])
+    figure = pictures.compare_runs(
+        *made.runs[worst.machine], labels=(f"{worst.machine}, before", f"{worst.machine}, after")
+    )
     path.write_bytes(pictures.to_svg(figure) if path.suffix == ".svg" else pictures.to_png(figure))
 
 
