@@ -33,12 +33,28 @@ def test_shortfall_counts_configurations_above_the_bound():
         workers=0,
         progress=False,
     )
-    ax = pictures.shortfall(frame, "cluster")
+    cluster, tiled = (ax for ax in pictures.shortfall(frame).axes if ax.get_visible())
     short = frame[(frame["revision"] == "cluster") & (frame["greatest"] > frame["fair_bound"])]
     assert short["queues"].tolist() == [62]
-    assert texts(ax) == ["0%\nof 2", "50%\nof 2"]
-    assert ax.get_title() == "cluster"
-    assert texts(pictures.shortfall(frame, "rotate-tiled")) == ["0%\nof 2", "0%\nof 2"]
+    assert texts(cluster) == ["0% of 2", "50% of 2"]
+    assert cluster.get_title() == "cluster: 25% above the bound"
+    assert texts(tiled) == ["0% of 2", "0% of 2"]
+
+
+def test_lines_over_queues_are_medians_beside_the_bound():
+    frame = sweep(
+        ["L96as_v4"],
+        queues=[48, 62],
+        revisions=["cluster", "rotate-v2"],
+        requests=["device-by-device", "random-0", "random-1", "random-2"],
+        workers=0,
+        progress=False,
+    )
+    single, parallel = pictures.over_queues(frame).axes
+    assert "cluster 1, rotate-v2 0" in single.get_title(loc="left")
+    assert "cluster 1, rotate-v2 1" in parallel.get_title(loc="left")
+    bounds = [line for line in single.lines if line.get_label() == "best possible"]
+    assert np.asarray(bounds[0].get_ydata()).tolist() == [3, 4]
 
 
 @pytest.mark.parametrize("revision", ["cluster", "rotate-next", "rotate-tiled"])
@@ -53,9 +69,9 @@ def test_successive_calls_count_first_cpus(revision):
     covered = sum(round(patch.get_width() + 0.1) for patch in rectangles(ax))
     assert covered == 24
     assert [label.get_text() for label in ax.get_yticklabels()] == [
-        "call 0: 3",
-        "call 1: 3",
-        "call 2: 3",
+        "call 0: 3 groups",
+        "call 1: 3 groups",
+        "call 2: 3 groups",
     ]
 
 
@@ -76,12 +92,13 @@ def test_scores_have_a_row_a_family_and_a_mark_a_revision():
             "share": [0.5, 1.0, 0.6, 0.9],
         }
     )
-    ax = pictures.scores_by_family(table, "share", aim=0.95)
+    (ax,) = pictures.scores_by_family(table, {"share": "a share"}, aim=0.95).axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
     lines = {line.get_label(): line for line in ax.lines}
     assert np.asarray(lines["rotate-tiled"].get_xdata()).tolist() == [1.0, 0.9]
     assert lines["cluster"].get_marker() != lines["rotate-tiled"].get_marker()
-    assert texts(ax) == ["aim 0.95"]
+    assert ax.get_title() == "a share"
+    assert "aim 0.95" in lines
 
 
 def test_losses_are_those_of_the_model():

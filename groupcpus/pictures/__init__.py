@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from groupcpus.pictures.base import HOT, to_png, to_svg, written
+    from groupcpus.pictures.base import HOT, revision_styles, to_png, to_svg, written
     from groupcpus.pictures.decisions import decision_frame, decision_strip
     from groupcpus.pictures.layout import MAX_CIRCLES, Layout, nested_layout, topology_graph
     from groupcpus.pictures.lives import cpus_over_steps
@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from groupcpus.pictures.queue_counts import queue_chart
     from groupcpus.pictures.replays import agreement, effective_grid
     from groupcpus.pictures.stories import headline, story
-    from groupcpus.pictures.sweeps import disk_losses, scores_by_family, shortfall, successive_calls
+    from groupcpus.pictures.sweeps import (
+        disk_losses,
+        over_queues,
+        scores_by_family,
+        shortfall,
+        successive_calls,
+    )
     from groupcpus.pictures.words import glossary
 
 __all__ = [
@@ -50,7 +56,9 @@ __all__ = [
     "headline",
     "irqs_per_cpu",
     "nested_layout",
+    "over_queues",
     "queue_chart",
+    "revision_styles",
     "scores_by_family",
     "sharing",
     "shortfall",
@@ -68,6 +76,7 @@ __all__ = [
 _ROOMS = {
     "base": (
         "HOT",
+        "revision_styles",
         "to_png",
         "to_svg",
         "written",
@@ -112,6 +121,7 @@ _ROOMS = {
     ),
     "sweeps": (
         "disk_losses",
+        "over_queues",
         "scores_by_family",
         "shortfall",
         "successive_calls",

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
+from itertools import cycle
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
@@ -23,6 +24,19 @@ NODE_COLOURS = ("#0072B2", "#56B4E9")
 HOT = "#D55E00"
 BOUND = "#000000"
 SERIES = ("#999999", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+# A revision has its colour and its mark in every picture; none is a node's, or that of masks of one
+# CPU.  The two of the mails are of one hue.
+_REVISIONS = {
+    "numa": ("#A6A6A6", "v"),
+    "cluster": ("#666666", "o"),
+    "rotate-v2": ("#7B3294", "s"),
+    "rotate-next": ("#B883CC", "D"),
+    "rotate-tiled": ("#008837", "^"),
+    "rotate-kept": ("#A6761D", "P"),
+}
+_OTHERS = (("#1B9E9E", "X"), ("#B5367A", "*"), ("#5A6B2F", "<"), ("#3B4CC0", ">"))
+# A CPU that is outside a mask it should be in.
+OUTSIDE = "#C2185B"
 # What tells devices apart: neither a count's blue nor the orange of masks of one CPU.
 DEVICES = (
     *("#D99000", "#009E73", "#C76D9F", "#8A6A4A", "#55B3E6", "#C9B800", "#8F7FC9", "#9A9A9A"),
@@ -78,6 +92,18 @@ def luminance(colour: Any) -> float:
     """Tell how bright a colour is, 0 to 1."""
     red, green, blue = mpl.colors.to_rgb(colour)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def revision_styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return a colour and a mark for each revision, the same in all pictures.
+
+    Examples
+    --------
+    >>> revision_styles(["cluster", "mine"])
+    {'cluster': ('#666666', 'o'), 'mine': ('#1B9E9E', 'X')}
+    """
+    others = cycle(_OTHERS)
+    return {name: _REVISIONS.get(name) or next(others) for name in names}
 
 
 def span(least: int, most: int) -> str:

@@ -7,10 +7,11 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from groupcpus.errors import RequestError, brief
 from groupcpus.machines.lifesteps import Step
-from groupcpus.pictures.base import COUNTS, HOT, axes_of
+from groupcpus.pictures.base import COUNTS, OUTSIDE, axes_of
 
 __all__ = ["cpus_over_steps"]
 
@@ -69,7 +70,7 @@ def cpus_over_steps(
         fmt="",
         annot_kws={"fontsize": 8},
         linewidths=0.4 if few else 0,
-        cbar_kws={"label": _WHAT[what], "pad": 0.02},
+        cbar_kws={"label": _WHAT[what], "pad": 0.02, "ticks": MaxNLocator(integer=True)},
         ax=ax,
     )
     for row, step in enumerate(steps):
@@ -81,17 +82,18 @@ def cpus_over_steps(
         if outside:
             middles = [places[cpu] + 0.5 for cpu in sorted(outside)]
             rows = [row + 0.5] * len(middles)
-            ax.scatter(middles, rows, s=70 if few else 9, facecolors="none", edgecolors=HOT)
+            size = 70 if few else 9
+            ax.scatter(middles, rows, s=size, facecolors="white", edgecolors=OUTSIDE, alpha=0.8)
         if row == current:
-            ax.add_patch(Rectangle((0, row), len(cpus), 1, fill=False, edgecolor=HOT, linewidth=2))
+            ax.add_patch(Rectangle((0, row), len(cpus), 1, fill=False, linewidth=2.5))
     if any(step.outside for step in steps) or any(len(step.online) < len(cpus) for step in steps):
         offline = Patch(facecolor="none", edgecolor="#888888", hatch="////", label="offline")
         ring = ax.scatter(
             [],
             [],
             s=50,
-            facecolors="none",
-            color=HOT,
+            facecolors="white",
+            edgecolors=OUTSIDE,
             label="outside the mask of one of its queues",
         )
         ax.legend(
@@ -102,6 +104,18 @@ def cpus_over_steps(
             frameon=False,
             fontsize=8,
         )
+    first, last = counts.iloc[0], counts.iloc[-1]
+    ax.set_title(
+        f"at first {_loads(first)}; at the end {_loads(last)}", loc="left", fontsize=9, pad=22
+    )
     ax.tick_params(axis="y", rotation=0)
     ax.set(xlabel="CPU", ylabel="")
     return ax
+
+
+def _loads(counts: "pd.Series[float]") -> str:
+    """Return how many CPUs of a row carry the most, and how many nothing."""
+    online = counts.dropna().astype(int)
+    most, idle = online.max(), int((online == 0).sum())
+    text = f"at most {most} on a CPU"
+    return f"{text}, {idle} of {len(online)} CPUs idle" if idle else text

@@ -5,19 +5,20 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from groupcpus.pictures.base import BOUND, SERIES
+from groupcpus.engine.cpuset import CpuSet
+from groupcpus.pictures.base import BOUND, OUTSIDE, SERIES
 
 __all__ = ["queue_chart"]
 
 _LOADS = {
-    "greatest": ("most on a CPU", SERIES[1], "-", "o"),
-    "least": ("fewest on a CPU", SERIES[6], "-", "v"),
+    "greatest": ("most on a CPU", "#444444", "-", "o"),
+    "least": ("fewest on a CPU", SERIES[0], "-", "v"),
     "best": ("best possible", BOUND, "--", ""),
 }
 _LACKS = {
-    "isolated": ("queues without a housekeeping CPU", SERIES[2], "-", "s"),
-    "offline": ("queues without an online CPU", SERIES[4], "-", "D"),
-    "remote": ("CPUs served from another node", SERIES[3], "-", "^"),
+    "isolated": ("queues without a housekeeping CPU", "#8A6A4A", "-", "s"),
+    "offline": ("queues without an online CPU", OUTSIDE, "-", "D"),
+    "remote": ("CPUs served from another node", "#8F7FC9", "-", "^"),
 }
 
 
@@ -54,6 +55,12 @@ def queue_chart(frame: pd.DataFrame) -> Figure:
         ax.set_ylim(bottom=0)
         ax.yaxis.get_major_locator().set_params(integer=True)
         ax.legend(fontsize=8)
-    axes[0].set(ylabel="interrupts", title="shaded: nothing lacking, load even")
-    axes[1].set(ylabel="that lack it", xlabel="queues of each device")
+    good = CpuSet(frame.loc[frame["good"], "queues"])
+    axes[0].set(
+        ylabel="interrupts",
+        title=f"With {good} queues (shaded) nothing is lacking, and the load is even"
+        if good
+        else "With any number of queues something is lacking, or the load is uneven",
+    )
+    axes[1].set(ylabel="queues, or CPUs", xlabel="queues of each device")
     return figure

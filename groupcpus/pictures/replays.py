@@ -9,10 +9,11 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import Normal, withStroke
 
 from groupcpus.engine.topology import Topology
 from groupcpus.observed.replay import Replay, ReplayedRow
-from groupcpus.pictures.base import COUNTS, HOT, NODE_COLOURS, axes_of, luminance
+from groupcpus.pictures.base import COUNTS, NODE_COLOURS, axes_of, luminance
 
 
 def agreement(replays: Sequence[Replay], kind: str = "mask", ax: Axes | None = None) -> Axes:
@@ -56,11 +57,26 @@ def agreement(replays: Sequence[Replay], kind: str = "mask", ax: Axes | None = N
     )
     own = {(done.recording.name, done.recording.revision.name) for done in replays}
     for name, revision in sorted(own & counts.keys()):
-        corner = revisions.index(revision), names.index(name)
-        ax.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=HOT, linewidth=2, zorder=3))
+        _frame(ax, revisions.index(revision), names.index(name))
+    met = sum(shares.at[at] == 1 for at in own & counts.keys())
+    failed = sum(
+        any(shares.at[at] < 1 for at in counts if at[0] == name and at not in own) for name in names
+    )
     ax.tick_params(axis="y", rotation=0, labelsize=8)
-    ax.set(xlabel="revision that predicts (framed: the kernel's own)", ylabel="")
+    ax.set_title(
+        f"The kernel's own revision (framed) predicts every {kind} of {met} of {len(names)} "
+        f"recordings;\nin {failed} another one fails",
+        fontsize=10,
+    )
+    ax.set(xlabel="revision that predicts", ylabel="")
     return ax
+
+
+def _frame(ax: Axes, column: int, row: int) -> None:
+    """Frame a cell of a heatmap, so that it is seen on light and on dark."""
+    frame = Rectangle((column + 0.02, row + 0.06), 0.96, 0.88, fill=False, linewidth=1.5, zorder=3)
+    frame.set_path_effects([withStroke(linewidth=4, foreground="white"), Normal()])
+    ax.add_patch(frame)
 
 
 def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) -> Axes:
@@ -100,8 +116,7 @@ def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) 
             shown.loc[at] = colours[node]
         texts.loc[at] = row.recorded if row.match else f"{row.recorded}\n({row.predicted})"
         if not row.match:
-            corner = queues.index(queue), devices.index(device)
-            ax.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=HOT, linewidth=2, zorder=3))
+            _frame(ax, queues.index(queue), devices.index(device))
     sns.heatmap(
         shown,
         cmap=ListedColormap(NODE_COLOURS),
@@ -125,8 +140,9 @@ def effective_grid(replay: Replay, phase: str = "boot", ax: Axes | None = None) 
     right, predictions = replay.count("effective", phase)
     ax.tick_params(axis="y", rotation=0)
     ax.set(
-        title=f"{replay.recording.name}, {phase}: {right} of {predictions} predicted",
-        xlabel="queue; the number is the CPU, the colour its node",
+        title=f"{replay.recording.name}, {phase}: {right} of {predictions} effective CPUs predicted"
+        + ("" if right == predictions else "\nframed: another was predicted, in brackets"),
+        xlabel="queue; the number is the CPU, the colour alternates from node to node",
         ylabel="",
     )
     return ax

@@ -8,22 +8,25 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from groupcpus.engine.group_cpus import group_cpus_evenly
 from groupcpus.engine.revisions import Revision, get_revision
 from groupcpus.engine.topology import Topology
+from groupcpus.errors import counted
 from groupcpus.machines.run import Run
-from groupcpus.pictures.base import BOUND, COUNTS, HOT, NODE_COLOURS, SERIES, axes_of
+from groupcpus.pictures.base import BOUND, COUNTS, HOT, axes_of, revision_styles, span
 from groupcpus.studies.latency import worst_disk_loss
 
-MARKERS = "osD^vPX*"
+# Two neutral colours, for groups that lie side by side.
+_GROUPS = ("#C9C9C9", "#E6E6E6")
 _QUEUES = (0, 0.25, 0.5, 0.75, 1)
 _CPUS = (0, 16, 32, 64, 128, 256)
 
 
-def shortfall(frame: pd.DataFrame, revision: str, ax: Axes | None = None) -> Axes:
-    """Draw where a revision falls short: by queues for each CPU, and by CPUs.
+def shortfall(frame: pd.DataFrame) -> Figure:
+    """Draw where revisions fall short, a panel for each: by queues for each CPU, and by CPUs.
 
     A cell holds the share of configurations whose most loaded CPU handles more interrupts than the
     least that fair groupings reach, and how many configurations there are.
@@ -32,40 +35,93 @@ def shortfall(frame: pd.DataFrame, revision: str, ax: Axes | None = None) -> Axe
     ----------
     frame : DataFrame
         What `sweep` gave.
-    revision : str
-        Which of its revisions.
-    ax : Axes, optional
-        Where to; a Figure of its own when left out.
 
     Returns
     -------
-    Axes
+    Figure
     """
-    rows = frame[frame["revision"] == revision]
-    across = pd.cut(rows["queues"] / rows["cpus"], [*_QUEUES, float("inf")])
-    down = pd.cut(rows["cpus"], [*_CPUS, float("inf")])
-    short = (rows["greatest"] > rows["fair_bound"]).groupby([down, across], observed=True)
-    share, count = short.mean().unstack(), short.size().unstack().fillna(0)
-    texts = share.map(lambda value: f"{value:.0%}" if value == value else "")
-    texts = texts + "\nof " + count.astype(int).astype(str)
-    ax = axes_of(ax, 6.2, 1.3 + 0.5 * len(share))
-    sns.heatmap(
-        share.set_axis([_range(at) for at in share.index]).set_axis(
-            [_range(at) for at in share.columns], axis=1
-        ),
-        annot=texts.where(share.notna(), ""),
-        fmt="",
-        annot_kws={"fontsize": 8},
-        cmap=COUNTS,
-        vmin=0,
-        vmax=1,
-        linewidths=0.5,
-        cbar_kws={"label": "share above the bound", "pad": 0.02},
-        ax=ax,
-    )
-    ax.tick_params(axis="y", rotation=0)
-    ax.set(xlabel="queues of a device for each CPU", ylabel="CPUs", title=revision)
-    return ax
+    revisions = list(dict.fromkeys(frame["revision"]))
+    across = pd.cut(frame["queues"] / frame["cpus"], [*_QUEUES, float("inf")])
+    down = pd.cut(frame["cpus"], [*_CPUS, float("inf")])
+    high = 1.0 + 0.42 * down.nunique()
+    rows = -(-len(revisions) // 2)
+    figure = Figure(figsize=(9, 0.3 + rows * high), layout="constrained")
+    panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).flat
+    for ax, revision in zip(panels, revisions, strict=False):
+        own = frame["revision"] == revision
+        short = frame["greatest"][own] > frame["fair_bound"][own]
+        cells = short.groupby([down[own], across[own]], observed=True)
+        share, count = cells.mean().unstack(), cells.size().unstack().fillna(0)
+        texts = share.map("{:.0%}".format) + " of " + count.astype(int).astype(str)
+        sns.heatmap(
+            share.rename(index=_range, columns=_range),
+            annot=texts.where(share.notna(), ""),
+            fmt="",
+            annot_kws={"fontsize": 8},
+            cmap=COUNTS,
+            vmin=0,
+            vmax=1,
+            linewidths=0.5,
+            cbar=False,
+            ax=ax,
+        )
+        ax.tick_params(axis="y", rotation=0)
+        ax.set(xlabel="", ylabel="")
+        ax.set_title(f"{revision}: {short.mean():.0%} above the bound", fontsize=10)
+    for ax in list(panels):
+        ax.set_visible(False)
+    figure.supxlabel("queues of a device for each CPU", fontsize=10)
+    figure.supylabel("CPUs", fontsize=10)
+    return figure
+
+
+def over_queues(frame: pd.DataFrame) -> Figure:
+    """Draw the most interrupts on a CPU over the number of queues, a line a revision.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        What `sweep` gave for one machine and one number of devices.
+
+    Returns
+    -------
+    Figure
+        One panel for requests device by device, one for those in random orders if there are any:
+        the median over the orders, with the range shaded.  Dashed: no grouping gets below this.
+    """
+    random = frame["requests"].str.startswith("random")
+    kinds = {"one disk after another": frame[~random], "disks in parallel": frame[random]}
+    shown = {title: rows for title, rows in kinds.items() if len(rows)}
+    figure = Figure(figsize=(9, 0.4 + 2.6 * len(shown)), layout="constrained")
+    styles = revision_styles(dict.fromkeys(frame["revision"]))
+    bound = frame.groupby("queues")["bound"].first()
+    panels = figure.subplots(len(shown), 1, sharex=True, sharey=True, squeeze=False).flat
+    for ax, (title, rows) in zip(panels, shown.items(), strict=True):
+        above = {}
+        for at, (name, (colour, _)) in enumerate(styles.items()):
+            counts = rows[rows["revision"] == name].groupby("queues")["greatest"]
+            middle = counts.median()
+            above[name] = int((middle > bound).sum())
+            # Lines that coincide lie side by side.
+            lift = 0.07 * (len(styles) / 2 - at)
+            ax.fill_between(
+                middle.index, counts.min(), counts.max(), color=colour, alpha=0.15, linewidth=0
+            )
+            ax.plot(middle.index, middle + lift, color=colour, label=name, drawstyle="steps-mid")
+        ax.plot(bound.index, bound, "--", color=BOUND, linewidth=1, label="best possible")
+        told = ", ".join(f"{name} {count}" for name, count in above.items())
+        ax.set_title(
+            f"{title}: above the best possible with this many of {len(bound)} numbers of queues: "
+            f"{told}",
+            loc="left",
+            fontsize=9,
+        )
+        ax.set(ylabel="most IRQs on a CPU", ylim=(0, None))
+        ax.yaxis.get_major_locator().set_params(integer=True)
+        ax.grid(axis="y", alpha=0.3)
+    figure.axes[-1].set_xlabel("queues of each disk")
+    figure.axes[0].legend(fontsize=8, frameon=False, loc="upper left", ncols=3)
+    return figure
 
 
 def _range(interval: Any) -> str:
@@ -84,7 +140,7 @@ def successive_calls(
 ) -> Axes:
     """Draw the groups of calls made one after another: a row a call, a column a CPU.
 
-    Groups are framed, in two colours by turns; one of a single CPU is dark.  A dot marks the first
+    Groups are framed, in two greys by turns; one of a single CPU is orange.  A dot marks the first
     CPU of each group.  Below, how many dots a CPU has.
 
     Parameters
@@ -107,14 +163,16 @@ def successive_calls(
     revision = get_revision(revision)
     cpus = list(topology.possible)
     ax = axes_of(ax, 1.5 + 0.34 * len(cpus), 1.2 + 0.34 * len(numgrps))
-    firsts = dict.fromkeys(cpus, 0)
+    firsts, alone = dict.fromkeys(cpus, 0), dict.fromkeys(cpus, 0)
     for row, asked in enumerate(numgrps):
         offset = revision.offset(asked, start)
         start += revision.advance(asked)
         masks = group_cpus_evenly(topology, asked, revision=revision, spread_offset=offset).masks
         order = sorted((mask for mask in masks if mask), key=lambda mask: mask.first or 0)
         for at, mask in enumerate(order):
-            colour = BOUND if len(mask) == 1 else NODE_COLOURS[at % 2]
+            single = len(mask) == 1
+            alone[mask.first] += single
+            colour = HOT if single else _GROUPS[at % 2]
             for run in mask.runs():
                 ax.add_patch(
                     Rectangle(
@@ -123,7 +181,6 @@ def successive_calls(
                         0.8,
                         facecolor=colour,
                         edgecolor="black",
-                        alpha=0.6,
                     )
                 )
             first = min(mask)
@@ -136,56 +193,63 @@ def successive_calls(
         ylim=(len(numgrps) + 0.3, -0.7),
         xticks=cpus[:: max(1, len(cpus) // 24)],
         yticks=range(len(numgrps)),
-        yticklabels=[f"call {at}: {asked}" for at, asked in enumerate(numgrps)],
-        xlabel="CPU; below the rows: how often it is first in its group",
-        title=revision.name,
+        yticklabels=[f"call {at}: {counted(asked, 'group')}" for at, asked in enumerate(numgrps)],
+        xlabel="CPU; below the rows: how often it is first in its group (dot)",
     )
+    title = f"{revision.name}: a CPU is first {_times(firsts)}"
+    if any(alone.values()):
+        title = f"{revision.name}: a CPU is alone (orange) {_times(alone)}"
+    ax.set_title(title, fontsize=10)
     return ax
 
 
+def _times(counts: Mapping[int, int]) -> str:
+    least, most = min(counts.values()), max(counts.values())
+    return f"{span(least, most)} {'time' if least == most == 1 else 'times'}"
+
+
 def scores_by_family(
-    table: pd.DataFrame, score: str, aim: float | None = None, ax: Axes | None = None
-) -> Axes:
-    """Draw a score of each revision: a row a family, a mark a revision.
+    table: pd.DataFrame, panels: Mapping[str, str], aim: float | None = None
+) -> Figure:
+    """Draw scores of each revision: a row a family, a mark a revision, a panel a score.
 
     Parameters
     ----------
     table : DataFrame
-        With the columns family, revision and the score.
-    score : str
-        Which column, a share.
+        With the columns family, revision and the scores.
+    panels : mapping of str to str
+        Which columns, each a share, and what to write above each.
     aim : float, optional
         Where to draw a line.
-    ax : Axes, optional
-        Where to; a Figure of its own when left out.
 
     Returns
     -------
-    Axes
+    Figure
     """
     families = list(dict.fromkeys(table["family"]))
-    ax = axes_of(ax, 7.5, 1.4 + 0.34 * len(families))
-    for at, (name, rows) in enumerate(table.groupby("revision", sort=False)):
-        ax.plot(
-            rows[score],
-            [families.index(family) for family in rows["family"]],
-            MARKERS[at],
-            color=SERIES[at],
-            label=name,
-        )
-    if aim is not None:
-        ax.axvline(aim, color=BOUND, linestyle="--", linewidth=1)
-        ax.text(aim, -0.75, f"aim {aim:g}", ha="center", fontsize=8)
-    ax.set(
-        yticks=range(len(families)),
-        yticklabels=families,
-        ylim=(len(families) - 0.5, -0.5),
-        xlim=(None, 1.01),
-        xlabel=score,
+    figure = Figure(
+        figsize=(2.3 + 2.9 * len(panels), 1.5 + 0.34 * len(families)), layout="constrained"
     )
-    ax.grid(axis="x", alpha=0.3)
-    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
-    return ax
+    axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False).flat
+    styles = revision_styles(dict.fromkeys(table["revision"]))
+    for ax, (score, title) in zip(axes, panels.items(), strict=True):
+        for name, (colour, mark) in styles.items():
+            rows = table[table["revision"] == name]
+            places = [families.index(family) for family in rows["family"]]
+            ax.plot(rows[score], places, mark, color=colour, label=name)
+        if aim is not None:
+            ax.axvline(aim, color=BOUND, linestyle="--", linewidth=1, label=f"aim {aim:g}")
+        ax.set(
+            yticks=range(len(families)),
+            yticklabels=families,
+            ylim=(len(families) - 0.5, -0.5),
+            xlim=(None, 1.01),
+        )
+        ax.set_title(title, fontsize=10)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        ax.grid(alpha=0.3)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    return figure
 
 
 def disk_losses(
@@ -219,20 +283,22 @@ def disk_losses(
     Axes
     """
     ax = axes_of(ax, 7, 3.6)
+    styles = revision_styles(run.revision.name for run in runs.values())
     times = np.linspace(0.01, most, 30)
-    for at, (label, run) in enumerate(runs.items()):
+    for label, run in runs.items():
+        colour, mark = styles[run.revision.name]
         losses = [
             worst_disk_loss(run, depth=depth, service=time / depth, load=load) for time in times
         ]
-        ax.plot(times, losses, marker=MARKERS[at], markevery=5, color=SERIES[at + 1], label=label)
+        ax.plot(times, losses, marker=mark, markevery=5, color=colour, label=label)
     for label, loss in (measured or {}).items():
-        ax.axhline(loss, color=HOT, linestyle=":", linewidth=1)
-        ax.text(0, loss, f"{label}, measured elsewhere", fontsize=8, va="bottom")
+        ax.axhline(loss, color=BOUND, linestyle=":", linewidth=1)
+        ax.text(0.002, loss, f"{label}, measured elsewhere", fontsize=8, va="bottom")
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     ax.set(
         xlim=(0, most),
         ylim=(0, None),
-        xlabel=f"time to complete the {depth} requests of a {load}, over a disk's time for one",
+        xlabel=f"CPU time for what a {load} has in flight ({depth}), over a disk's for a request",
         ylabel="slowest disk behind the average",
     )
     ax.legend(frameon=False)
