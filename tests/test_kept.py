@@ -19,6 +19,7 @@ from groupcpus.machines.machine import data_dir, read_machine
 from groupcpus.machines.probe import simulate
 from groupcpus.studies.batch import Machines, group_many
 from groupcpus.studies.invariants import check_revision, unusual_machines
+from groupcpus.studies.review.zoo import zoo
 from groupcpus.studies.rotation import Units, continue_shares, deal_from_unit, split_parts
 from groupcpus.studies.sweeps import sweep
 from tests.strategies import WRAP, made, numgrps_for, offsets
@@ -54,13 +55,18 @@ def borders(topology):
     return (
         [cpus for cpus in topology.nodes.values() if cpus],
         list(map(CpuSet, clusters)),
-        list(topology.siblings),
+        # A CPU that is in no list of siblings is a core too.
+        list(map(CpuSet, {*topology.core_cpus.values()})),
     )
 
 
 def crossing(masks, parts):
     """How many masks have CPUs of several parts."""
     return sum(sum(bool(mask & part) for part in parts) > 1 for mask in masks)
+
+
+def cached(topology, llcs):
+    return Topology.from_dict(topology.to_dict() | {"llcs": llcs})
 
 
 def check_no_worse(topology, numgrps, offset):
@@ -71,7 +77,8 @@ def check_no_worse(topology, numgrps, offset):
     nodes, clusters, cores = borders(topology)
     for parts in (nodes, clusters, cores):
         assert crossing(masks, parts) <= crossing(before, parts), (topology, numgrps, offset)
-    assert split_parts(masks, cores) <= split_parts(before, cores), (topology, numgrps, offset)
+    for parts in (cores, topology.llcs):
+        assert split_parts(masks, parts) <= split_parts(before, parts), (topology, numgrps, offset)
 
 
 @given(made(absent=False), st.data())
@@ -97,7 +104,73 @@ REGULAR = [
 ] + [strided(nodes, cores) for nodes, cores in product((1, 2), (4, 5, 6))]
 
 
-@pytest.mark.parametrize("topology", REGULAR, ids=str)
+CACHED = [
+    cached(Topology.uniform(2, 16, 2, 2), [f"{cpu}-{cpu + 7}" for cpu in range(0, 32, 8)]),
+    cached(Topology.uniform(1, 24, 2, 2), [f"{cpu}-{cpu + 3}" for cpu in range(0, 24, 4)]),
+    cached(Topology.uniform(1, 15, 1, 0), ["0-3", "4-7", "8-11"]),
+    # The second node has its caches elsewhere, and so has the second cluster.
+    cached(Topology.uniform(2, 8, 1, 0), ["0-1", "2-7", "8-13", "14-15"]),
+    cached(Topology.uniform(1, 16, 1, 8), ["0-1", "2-7", "8-13", "14-15"]),
+    cached(strided(2, 6), ["0-2,12-14", "3-5,15-17", "6-8,18-20", "9-11,21-23"]),
+]
+
+
+@st.composite
+def with_caches(draw):
+    """Draw a random machine whose last-level caches are some cores or CPUs each."""
+    topology = draw(st.one_of(made(absent=False).map(lambda one: one.topology), regular))
+    parts = draw(st.sampled_from([topology.siblings, [CpuSet([cpu]) for cpu in topology.possible]]))
+    width = draw(st.integers(1, 4))
+    llcs = [CpuSet(c for one in parts[at : at + width] for c in one) for at in range(0, 64, width)]
+    return cached(topology, [str(cpus & topology.possible) for cpus in llcs if cpus])
+
+
+regular = st.builds(
+    lambda nodes, cores, threads, cluster: Topology.uniform(
+        nodes, cores * threads, threads, cluster * threads
+    ),
+    st.integers(1, 3),
+    st.integers(1, 12),
+    st.sampled_from([1, 2]),
+    st.integers(0, 1),
+)
+
+
+@given(with_caches(), st.data())
+def test_no_last_level_cache_is_cut_that_cluster_keeps(topology, data):
+    numgrps = data.draw(st.integers(1, len(topology.possible)))
+    offset = data.draw(offsets)
+    check_no_worse(topology, numgrps, offset)
+    pytest.importorskip("numba", reason="the extra `batch` is not installed")
+    twin = group_many(
+        Machines.of([topology]), numgrps, revisions="rotate-kept", spread_offsets=offset
+    )
+    masks = group_cpus_evenly(topology, numgrps, revision=KEPT, spread_offset=offset).masks
+    assert [mask.mask for mask in masks] == twin.masks(0, numgrps)
+
+
+def stored():
+    machines = [
+        read_machine(path.stem) for path in sorted((data_dir() / "machines").glob("*.toml"))
+    ]
+    return [*machines, *zoo()]
+
+
+@pytest.mark.parametrize("machine", stored(), ids=lambda machine: machine.name)
+def test_no_stored_machine_is_worse(machine):
+    """Try some 24 numbers of queues on each."""
+    topology = machine.topology
+    every = len(topology.possible)
+    for numgrps in range(1, every + 1, max(1, every // 24)):
+        for offset in (1, WRAP - 1):
+            masks = masks_of(topology, numgrps, offset)
+            before = masks_of(topology, numgrps, 0, "cluster")
+            for parts in (topology.siblings, topology.llcs):
+                if topology.present == topology.possible:
+                    assert split_parts(masks, parts) <= split_parts(before, parts), numgrps
+
+
+@pytest.mark.parametrize("topology", [*REGULAR, *CACHED], ids=str)
 def test_regular_machines_are_no_worse(topology):
     for numgrps in range(1, len(topology.possible) + 1):
         plain = masks_of(topology, numgrps, 0, "cluster")
@@ -120,7 +193,7 @@ def test_the_compiled_twin_agrees_where_something_rotates():
         }
     )
     rotated = 0
-    for topology in [*REGULAR, uneven]:
+    for topology in [*REGULAR, uneven, *CACHED]:
         every = range(1, len(topology.possible) + 2)
         calls = [(n, at) for n in every for at in (0, 1, 5, 65535, 65536, WRAP - 1)]
         answers = group_many(

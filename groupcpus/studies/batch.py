@@ -108,6 +108,8 @@ class Machines:
     node_ids : array of int, optional
         One more than each machine's highest node id, of nodes without CPUs too (``nr_node_ids``);
         that of its CPUs when left out.
+    llc : array of int, optional
+        As `cluster`, for last-level caches; -1, and everywhere when left out: not known.
 
     Raises
     ------
@@ -121,6 +123,7 @@ class Machines:
     present: Ints = None  # type: ignore[assignment]
     online: Ints = None  # type: ignore[assignment]
     node_ids: Ints = None  # type: ignore[assignment]
+    llc: Ints = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         # The compiled code looks at nothing twice, so that everything is looked at here.
@@ -132,6 +135,8 @@ class Machines:
         self._set("node", shape, -1, MAX_NODES - 1)
         self._set("core", shape, 0, shape[1] - 1)
         self._set("cluster", shape, -1, shape[1] - 1)
+        self._default("llc", np.full(shape, -1))
+        self._set("llc", shape, -1, shape[1] - 1)
         possible = self.node >= 0
         self._default("present", possible)
         self._set("present", shape, 0, 1)
@@ -181,12 +186,16 @@ class Machines:
         shape = len(every), max(topology.possible.mask.bit_length() for topology in every)
         node = np.full(shape, -1, np.int32)
         core = np.tile(np.arange(shape[1], dtype=np.int32), (shape[0], 1))
-        cluster = core.copy()
+        cluster, llc = core.copy(), np.full(shape, -1, np.int32)
         present, online = np.zeros((2, *shape), np.int32)
         for at, topology in enumerate(every):
             for number, cpus in topology.nodes.items():
                 node[at, [*cpus]] = number
-            for labels, sets in ((core, topology.siblings), (cluster, topology.clusters)):
+            for labels, sets in (
+                (core, topology.siblings),
+                (cluster, topology.clusters),
+                (llc, topology.llcs),
+            ):
                 for cpus in sets:
                     known = [*(cpus & topology.possible)]
                     labels[at, known] = known[:1]
@@ -194,7 +203,7 @@ class Machines:
             present[at, [*topology.present]] = 1
             online[at, [*topology.online]] = 1
         node_ids = np.array([max(topology.nodes) + 1 for topology in every])
-        return cls(node, core, cluster, present, online, node_ids)
+        return cls(node, core, cluster, present, online, node_ids, llc)
 
 
 class Groups(NamedTuple):
@@ -411,6 +420,7 @@ def _arrays(machines: Machines, twin: Any) -> Any:
         machines.present,
         machines.online,
         machines.node_ids,
+        machines.llc,
     )
 
 

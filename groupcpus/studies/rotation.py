@@ -299,7 +299,8 @@ class KeptRevision(TiledRevision):
 
     A call whose groups divide the CPUs evenly gets the answer of `cluster`.  So does every call on
     a machine that is not the same from each core on: cores of several sizes, CPUs in no regular
-    order, or equally large nodes with different clusters.
+    order, or equally large nodes with different clusters or last-level caches.  And CPUs whose
+    groups may hold a whole last-level cache are taken from the lowest on.
     """
 
     def replaced(self, topology: Topology, numgrps: int, counter: int) -> Iterator[Step] | None:
@@ -317,7 +318,10 @@ class KeptRevision(TiledRevision):
         self, topology: Topology, cpus: Sequence[int], ngroups: int
     ) -> tuple[Sequence[int], Mapping[int, Sequence[int]], Hashable]:
         """Return the order of `cluster`, and where in it one may start."""
-        return cpus, topology.core_cpus, units_of(topology, tuple(cpus))
+        most = -(-len(cpus) // ngroups)
+        fits = smallest_llc(topology, tuple(cpus)) > most
+        units = units_of(topology, tuple(cpus)) if fits else Units(len(cpus), 1, len(cpus))
+        return cpus, topology.core_cpus, units
 
     def divide(self, shape: Any, ngroups: int, turn: Turn) -> Deal:
         """Return what `deal_from_unit` does."""
@@ -362,12 +366,47 @@ def core_step(topology: Topology, cpus: Sequence[int]) -> int:
     return int(threads == 2 and cores == unlike * 2)
 
 
+@lru_cache(maxsize=4096)
+def smallest_llc(topology: Topology, cpus: tuple[int, ...]) -> int:
+    """Return how many of some CPUs the smallest last-level cache has; all: there is no border.
+
+    No queue that has fewer CPUs holds all of such a cache.
+
+    Examples
+    --------
+    >>> machine = {"nodes": {"0": "0-7"}, "possible": "0-7", "present": "0-7"}
+    >>> halves = Topology.from_dict(machine | {"llcs": ["0-3", "4-7"]})
+    >>> smallest_llc(halves, (2, 3, 4, 5, 6, 7)), smallest_llc(halves, (2, 3))
+    (2, 3)
+    """
+    sizes = [len(cache & CpuSet(cpus)) for cache in topology.llcs]
+    # As large as no group is, if these CPUs have one cache, or none is known.
+    return min([size for size in sizes if 0 < size < len(cpus)], default=len(cpus) + 1)
+
+
+def llc_pattern(topology: Topology, cpus: Sequence[int]) -> list[tuple[int, int]]:
+    """Return each CPU's last-level cache: the position of the first CPU in it, and its size.
+
+    Examples
+    --------
+    >>> machine = {"nodes": {"0": "0-3"}, "possible": "0-3", "present": "0-3"}
+    >>> llc_pattern(Topology.from_dict(machine | {"llcs": ["0,2"]}), range(4))
+    [(0, 2), (-1, 0), (0, 2), (-1, 0)]
+    """
+    caches = [topology.llc_of(cpu) for cpu in cpus]
+    return [
+        (-1, 0) if cache is None else (caches.index(cache), len(cache & topology.possible))
+        for cache in caches
+    ]
+
+
 @lru_cache(maxsize=256)
 def is_regular(topology: Topology) -> bool:
     """Tell whether a machine is the same from each core on, but for the sizes of its nodes."""
     steps: set[int | None] = set()
     threads: set[float] = set()
     shapes: dict[int, list[int]] = {}
+    caches: dict[int, list[tuple[int, int]]] = {}
     for stage in (topology.present, topology.possible - topology.present):
         for node in topology.nodes.values():
             cpus = tuple(node & stage)
@@ -378,6 +417,9 @@ def is_regular(topology: Topology) -> bool:
             if shapes.setdefault(len(cpus), sizes) != sizes:
                 return False
             for part in (cpus, *clusters):
+                pattern = llc_pattern(topology, part) if topology.llcs else []
+                if caches.setdefault(len(part), pattern) != pattern:
+                    return False
                 cores = len({topology.core_ids[cpu] for cpu in part})
                 threads.add(len(part) / cores)
                 # A single core is in any order.

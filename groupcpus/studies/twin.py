@@ -67,6 +67,7 @@ class Machine(NamedTuple):
     present: Any
     online: Any
     nr_node_ids: Any
+    llc: Any
 
 
 class Call(NamedTuple):
@@ -141,8 +142,11 @@ class Layout(NamedTuple):
     cluster_first: Any
     regular: Any
     """What rotate-kept has to know: whether the machine is regular; -1: not looked at yet."""
+    llc: Any
+    """[by CPU]: its last-level cache, or -1."""
     node_starts: Any
-    """[stage, node]: at how many places its CPUs may start, and how far these are apart."""
+    """[stage, node]: at how many places its CPUs may start, how far these are apart, and how many
+    CPUs its smallest last-level cache has."""
     cluster_starts: Any
 
 
@@ -170,8 +174,9 @@ def new_layout(ncpus: int, nnodes: int) -> Layout:
         cluster_next=array(ncpus),
         cluster_first=array(ncpus),
         regular=array(1),
-        node_starts=array(2, nnodes, 2),
-        cluster_starts=array(2, ncpus, 2),
+        llc=array(ncpus),
+        node_starts=array(2, nnodes, 3),
+        cluster_starts=array(2, ncpus, 3),
     )
 
 
@@ -234,6 +239,7 @@ def lay_out(lay, machine, scratch):
     link_siblings(lay.node_first, lay.node_next, machine, False, scratch)
     link_siblings(lay.cluster_first, lay.cluster_next, machine, True, scratch)
     lay.regular[0] = -1
+    lay.llc[: len(machine.llc)] = machine.llc
 
 
 @njit(cache=True)
@@ -682,7 +688,7 @@ def kept_call(call, lay):
 def kept_start(ncpus, starts, ngroups, total):
     """Return the place behind the groups with one CPU more of all calls before, rounded down."""
     share, count = ncpus // ngroups, starts[0]
-    if share * ngroups == ncpus:
+    if share * ngroups == ncpus or share + 1 >= starts[2]:
         return 0
     back = total % ncpus * (share * (share + 1)) % ncpus
     return (ncpus - back) % ncpus // (ncpus // count) * starts[1]
@@ -724,6 +730,7 @@ def look_at_unit(unit, starts, seen):
     ncores = count_cores(unit)
     step = core_step(unit, ncores)
     starts[0], starts[1] = ncores if step else 1, step if step else unit.ncpus
+    starts[2] = unit.ncpus + 1
     threads = unit.ncpus // ncores
     if threads * ncores != unit.ncpus or (seen[0] and seen[0] != threads):
         return False
@@ -766,6 +773,38 @@ def start_with_clusters(lay, stage, n, unit, starts):
 
 
 @njit(cache=True)
+def smallest_llc(unit, llc):
+    """Return how many CPUs of a unit the smallest last-level cache has that has not all of them."""
+    smallest = unit.ncpus + 1
+    for at in range(unit.begin, unit.begin + unit.ncpus):
+        size = 0
+        for other in range(unit.begin, unit.begin + unit.ncpus):
+            size += llc[unit.cpus[at]] == llc[unit.cpus[other]]
+        if llc[unit.cpus[at]] >= 0 and size < unit.ncpus:
+            smallest = min(smallest, size)
+    return smallest
+
+
+@njit(cache=True)
+def same_llcs(lay, unit, other):
+    """Return whether two units of one size have their last-level caches in the same places."""
+    for at in range(unit.ncpus):
+        one = lay.llc[unit.cpus[unit.begin + at]]
+        two = lay.llc[other.cpus[other.begin + at]]
+        if (one < 0) != (two < 0):
+            return False
+        if one < 0:
+            continue
+        if (lay.llc == one).sum() != (lay.llc == two).sum():
+            return False
+        for before in range(at):
+            same = lay.llc[unit.cpus[unit.begin + before]] == one
+            if same != (lay.llc[other.cpus[other.begin + before]] == two):
+                return False
+    return True
+
+
+@njit(cache=True)
 def same_clusters(lay, place, other):
     """Return whether two equally large nodes, as (stage, node), have equally large clusters."""
     count = lay.clusters[place]
@@ -805,6 +844,28 @@ def is_regular(lay):
                         lay, (stage, n), (stage_before, m)
                     ):
                         return False
+    return lay.llc.max() < 0 or look_at_llcs(lay)
+
+
+@njit(cache=True)
+def look_at_llcs(lay):
+    """Return whether all units of one size have their last-level caches in the same places."""
+    units, starts = [], []
+    for stage in range(2):
+        for n in lay.ids[stage, : lay.nnodes[stage]]:
+            first, ncpus = lay.node_start[stage, n], lay.node_size[stage, n]
+            units.append(Unit(lay.cpus[stage], first, ncpus, lay.node_first, lay.node_next))
+            starts.append(lay.node_starts[stage, n])
+            for c in range(first, first + lay.clusters[stage, n]):
+                units.append(cluster_unit(lay, stage, c))
+                starts.append(lay.cluster_starts[stage, c])
+    for at in range(len(units)):
+        starts[at][2] = smallest_llc(units[at], lay.llc)
+        for before in range(at):
+            if units[before].ncpus == units[at].ncpus:
+                if not same_llcs(lay, units[before], units[at]):
+                    return False
+                break
     return True
 
 
@@ -821,6 +882,7 @@ def machine_at(machines, m):
         machines.present[m],
         machines.online[m],
         machines.nr_node_ids[m],
+        machines.llc[m],
     )
 
 
