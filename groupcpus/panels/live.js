@@ -33,7 +33,7 @@ body[data-jp-theme-light="false"] .gc-live { color-scheme: dark; }
 .gc-live .joint { stroke: var(--soft); stroke-width: 4; opacity: .6; } .gc-live .leaf { stroke: var(--soft); }
 .gc-live .leaf.single { stroke: var(--hot); stroke-width: 2.5; } .gc-live .leaf.down { stroke-dasharray: 3 2; }
 .gc-live .leaf.focus { stroke: var(--mark); stroke-width: 3; } .gc-live .halo { fill: none; stroke: none; }
-.gc-live .halo.on { stroke: var(--follow); stroke-width: 5; } .gc-live .inside { text-anchor: middle; }
+.gc-live .halo.on { stroke: light-dark(#f2b800, #ffd84d); stroke-width: 5; } .gc-live .inside { text-anchor: middle; }
 .gc-live .inside.hi { fill: var(--paper); } .gc-live .below { text-anchor: middle; fill: var(--soft); font-size: 7.5px; }
 .gc-live .effective { fill: var(--mark); } .gc-live .row { fill: var(--follow); opacity: .55; }
 .gc-live .d0 { fill: light-dark(#d99000, #e8aa2e); } .gc-live .d1 { fill: light-dark(#009E73, #2cc79a); }

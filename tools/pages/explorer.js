@@ -136,9 +136,9 @@ export async function mount(place) {
   const reset = html("button", { type: "button" }, row, "reset");
   place.replaceChildren(row);
   const rest = Object.entries(data.fixed).map(([name, value]) => `${name.replace("spread_start", "counter")} ${value}`).join(", ");
-  html("p", { class: "note" }, place, `${header.machine.name}: ${rest}. Other irqchips, probe orders, counters, machines and more devices need a kernel: ${data.how}. The address of this page keeps what is shown.`);
+  const note = html("p", { class: "note" }, null, `${header.machine.name}: ${rest}. Other irqchips, probe orders, counters, machines and more devices need a kernel: ${data.how}. The address of this page keeps what is shown.`);
   const view = new View(place, { why: (number, irq) => whyOf(packed, set, view.state.runs[number], irq) });
-  view.root.prepend(row);
+  view.root.prepend(row, note);
   view.setMachine(packed.machine);
   const valid = () => {
     for (const name of ["devices", "queues"]) { const whole = Number(set[name]); set[name] = Number.isInteger(whole) && whole >= 1 && whole <= header[name] ? whole : data.set[name]; }
