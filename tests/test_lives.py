@@ -379,3 +379,24 @@ def test_a_boot_whose_order_is_not_known_is_not_simulated():
     moved = replace(recording, devices=(replace(first, effective=tuple(effective)), *others))
     with pytest.raises(RequestError, match="the order of its requests is not known"):
         run_as_recorded(moved)
+
+
+@pytest.mark.parametrize("field", ["patched_build", "qemu", "cmdline", "script", "complete"])
+def test_what_a_life_is_not_read_from_may_be_missing(field):
+    doc = document("x86-8cpu-1node-3x5-rotate-v2")
+    del doc[field]
+    assert replay(recording_from_dict(doc)).matches
+
+
+@pytest.mark.parametrize("kind", ["masks", "maps", "effective"])
+@pytest.mark.parametrize("phase", [0, 1])
+def test_a_falsified_word_is_a_miss_and_no_error(kind, phase):
+    doc = document("x86-8cpu-1node-3x5-rotate-v2")
+    device = doc["phases"][phase]["devices"][0]
+    words = device[kind] if isinstance(device[kind], list) else device[kind].split()
+    words[2] = "7" if words[2] != "7" else "6"
+    device[kind] = words if isinstance(device[kind], list) else " ".join(words)
+    result = replay(recording_from_dict(doc))
+    assert not result.matches
+    missed = {row.kind for row in result.rows if not row.match}
+    assert kind.removesuffix("s") in missed

@@ -54,7 +54,8 @@ def life_recording(fields: Fields) -> Recording:
     ]
     if not tables:
         raise FormatError(fields.path("phases"), "expected at least one, the boot")
-    patched = bool(fields.doc.get("patched_build"))
+    # A kernel that rotates is none of a release, whether the file says so or not.
+    patched = bool(fields.doc.get("patched_build", REVISIONS[name].advance(2)))
     logs = [_log(table) for table in tables]
     phases = tuple(
         _phase(table, topology.possible, log if patched else None)
