@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The report on a patch: what it breaks, and which machines it changes, for better or worse."""
+"""The report on a patch: what it breaks, and which machines it changes, for better or worse.
+
+This module has over 450 lines since a report is what is found, how it is worded, and as JSON.
+"""
 
 import textwrap
 import time
