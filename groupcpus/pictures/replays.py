@@ -58,9 +58,10 @@ def agreement(replays: Sequence[Replay], kind: str = "mask", ax: Axes | None = N
     own = {(done.recording.name, done.recording.revision.name) for done in replays}
     for name, revision in sorted(own & counts.keys()):
         _frame(ax, revisions.index(revision), names.index(name))
-    met = sum(shares.at[at] == 1 for at in own & counts.keys())
+    met = sum(bool(shares.eq(1).at[at]) for at in own & counts.keys())
     failed = sum(
-        any(shares.at[at] < 1 for at in counts if at[0] == name and at not in own) for name in names
+        any(bool(shares.lt(1).at[at]) for at in counts if at[0] == name and at not in own)
+        for name in names
     )
     ax.tick_params(axis="y", rotation=0, labelsize=8)
     ax.set_title(

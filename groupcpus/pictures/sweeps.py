@@ -171,7 +171,7 @@ def successive_calls(
         order = sorted((mask for mask in masks if mask), key=lambda mask: mask.first or 0)
         for at, mask in enumerate(order):
             single = len(mask) == 1
-            alone[mask.first] += single
+            alone[min(mask)] += single
             colour = HOT if single else _GROUPS[at % 2]
             for run in mask.runs():
                 ax.add_patch(
