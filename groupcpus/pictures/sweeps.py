@@ -104,15 +104,17 @@ def over_queues(frame: pd.DataFrame) -> Figure:
             above[name] = int((middle > bound).sum())
             # Lines that coincide lie side by side.
             lift = 0.07 * (len(styles) / 2 - at)
+            least, most = counts.min(), counts.max()
             ax.fill_between(
-                middle.index, counts.min(), counts.max(), color=colour, alpha=0.15, linewidth=0
+                middle.index, least, most, step="mid", color=colour, alpha=0.15, linewidth=0
             )
             ax.plot(middle.index, middle + lift, color=colour, label=name, drawstyle="steps-mid")
-        ax.plot(bound.index, bound, "--", color=BOUND, linewidth=1, label="best possible")
-        told = ", ".join(f"{name} {count}" for name, count in above.items())
+        ax.step(
+            bound.index, bound, "--", where="mid", color=BOUND, linewidth=1, label="best possible"
+        )
+        listed = ", ".join(f"{name} {count}" for name, count in above.items())
         ax.set_title(
-            f"{title}: above the best possible with this many of {len(bound)} numbers of queues: "
-            f"{told}",
+            f"{title}: above the best possible for so many of {len(bound)} queue counts: {listed}",
             loc="left",
             fontsize=9,
         )
