@@ -17,9 +17,13 @@ from groupcpus.machines.probe import simulate
 from groupcpus.studies.claims import (
     VERDICTS,
     Claim,
+    Ledger,
+    Outcome,
+    Result,
     Trial,
     check_claims,
     claims_document,
+    claims_table,
     claims_text,
     load_claims,
 )
@@ -28,6 +32,7 @@ from groupcpus.studies.claims.rule import cluster_shapes, smallest_rule_breaker
 from groupcpus.studies.claims.sequences import probe_sequences
 from groupcpus.studies.claims.thread import d96_pattern, pair_outcomes
 from groupcpus.studies.claims.trials import SCENARIOS, grouping_of, placed
+from tests.browser import open_page
 
 IDS = (
     [f"R{n}" for n in range(1, 25)]
@@ -134,23 +139,24 @@ HOLDS = {
     ],
     "R3c": ["single-CPU interrupts alone"],
     "R5a": [
-        "rotate-v2, admin-first, requests device by device: counter modulo 24 from 0-23",
-        "rotate-v2, interleaved, requests device by device: counter modulo 24 from 0-23",
+        "rotate-v2, admin-first, requests device by device: counter at start modulo 24 is 0-23",
+        "rotate-v2, interleaved, requests device by device: counter at start modulo 24 is 0-23",
     ],
     "R5b": [
-        "rotate-v2, admin-first, requests device by device: counter modulo 24 from 0-14, 22-23",
-        "rotate-v2, interleaved, requests device by device: counter modulo 24 from 3-14",
+        "rotate-v2, admin-first, requests device by device: counter at start modulo 24 is 0-14, "
+        "22-23",
+        "rotate-v2, interleaved, requests device by device: counter at start modulo 24 is 3-14",
     ],
-    "R7b": [f"{step}: counter from 0-23" for step in STEPS_APART],
+    "R7b": [f"{step}: counter at start is 0-23" for step in STEPS_APART],
     "R8e": ["cluster, 4 groups: offset 0", "rotate-v2, 4 groups: offset 1-2, 4-5"],
     "R9a": ["overflow_4cpu, rotate-v2: counter 4294967295"],
     "R9c": ["a node's or cluster's number of groups is a power of 2"],
-    "R10c": ["order admin-first, requests device by device: counter modulo 4 from 0-3"],
+    "R10c": ["order admin-first, requests device by device: counter at start modulo 4 is 0-3"],
     "R12c": ["any grouping, an irqchip that chooses (ITS)"],
-    "R12b": ["order admin-first: counter modulo 6 from 0-1, 4-5"],
+    "R12b": ["order admin-first: counter at start modulo 6 is 0-1, 4-5"],
     "R13b": [
-        "order admin-first: counter modulo 7 from 0, 3-6",
-        "order interleaved: counter modulo 7 from 2-6",
+        "order admin-first: counter at start modulo 7 is 0, 3-6",
+        "order interleaved: counter at start modulo 7 is 2-6",
     ],
     "R14b": ["cluster: queues 1-46", "rotate-v2: queues 1-46"],
     "C2b": ["double-pop sort (7.0, 6.9 on)", "older, single-pop sort"],
@@ -380,8 +386,11 @@ def test_no_random_order_keeps_r5_and_three_calls_are_as_bad_as_before(ledger):
     random = [trial for trial in result.finding.trials if "random" in trial.setting]
     assert len(random) == 384
     assert {trial.value["most"] for trial in random} == {5}
-    assert "In lockstep from 0: {3: 48, 4: 12, 5: 36}." in result.finding.note
-    assert "With three calls a disk, from 0: {3: 64, 5: 12, 6: 20}." in result.finding.note
+    assert "In lockstep from 0: 48 CPUs with 3, 12 with 4, 36 with 5." in result.finding.note
+    assert (
+        "With three calls a disk, from 0: 64 CPUs with 3, 12 with 5, 20 with 6."
+        in result.finding.note
+    )
 
 
 def test_both_nodes_at_once_need_another_call_and_mixed_requests(ledger):
@@ -405,3 +414,58 @@ def test_what_each_reading_is_said(ledger):
     assert "asserted  nothing" in claims_text([ledger["R13d"]])
     assert "read as   " in claims_text([ledger["R15b"]])
     assert "18 of nvme0's 62 masks change at a reset" in ledger["R18b"].finding.note
+
+
+def test_no_reader_sees_braces_or_code(ledger):
+    results = list(ledger.values())
+    for text in (claims_text(results), claims_table(results)):
+        assert not re.findall(r"[{}]|\[[0-9'\"]|\bTrue\b|\bFalse\b|\bNone\b", text)
+    rows = re.findall(r"<td.*?</td>", Ledger(results)._repr_html_(), re.DOTALL)
+    assert len(rows) == 3 * len(results)
+    assert not re.findall(r"[{}]|\[[0-9'\"]|\bTrue\b|\bFalse\b|\bNone\b", "".join(rows))
+
+
+def test_a_row_of_the_table_has_a_sentence_a_line_a_badge_and_folded_details(ledger):
+    shown = Ledger([ledger["R2a"], ledger["C2c"]])._repr_html_()
+    first, second = re.findall(r"<tr>\s*<td.*?</tr>", shown, re.DOTALL)
+    assert ">C2c<" in first
+    assert "It is interrupts 1 and 2 that have 2 CPUs.<br>" in first
+    assert "<i>It says 1 and 2; computed: 10 and 11.</i><details><summary>" in first
+    assert "\u2717 contradicted</span>" in first
+    assert "<i>So it is, in all 5 settings.</i>" in second
+    assert "<b>computed</b> 17 groups of 2, 14 groups of 1<br>" in second
+    assert "http" not in shown
+    assert "<script" not in shown
+    assert shown.endswith("<p>1 reproduced, 1 contradicted</p>")
+
+
+def test_what_a_mail_says_is_no_markup():
+    claim = Claim("X1", "", "<b>mail</b>", "1 < 2 & so on", 1, "<i>so</i>")
+    result = Result(claim, Outcome((Trial("", 1),), note="a <script>"), YES)
+    shown = Ledger([result])._repr_html_()
+    assert "1 &lt; 2 &amp; so on" in shown
+    assert not re.search("<b>mail|<i>so|<script", shown)
+
+
+@pytest.mark.browser
+def test_the_table_is_ordered_by_what_is_chosen_and_unfolds(ledger, tmp_path):
+    results = [ledger[name] for name in ("R2a", "R4", "R4b", "R13d", "M6b")]
+    page_file = tmp_path / "ledger.html"
+    page_file.write_text(f"<!doctype html>{Ledger(results)._repr_html_()}", encoding="utf-8")
+
+    with open_page() as (page, requested):
+        page.goto(page_file.as_uri())
+
+        def order():
+            cells = page.locator("td:first-child").all()
+            tops = {cell.inner_text(): cell.bounding_box()["y"] for cell in cells}
+            return sorted(tops, key=tops.get)
+
+        assert order() == ["R4b", "M6b", "R4", "R2a", "R13d"]
+        page.get_by_label("claim").check()
+        assert order() == ["R2a", "R4", "R4b", "R13d", "M6b"]
+        details = page.locator("details").first
+        assert not details.get_by_text("asserted").is_visible()
+        details.locator("summary").click()
+        assert details.get_by_text("asserted").is_visible()
+        assert requested == [page_file.as_uri()]

@@ -23,6 +23,7 @@ from groupcpus.studies.claims.trials import (
     empty_masks,
     from_starts,
     grouping_of,
+    histogram_in_words,
     histogram_of,
     logged_boot,
     machine_named,
@@ -81,13 +82,18 @@ def _r17d() -> Outcome:
 @scenario("R17e")
 def _r17e() -> Outcome:
     """Deal in one loop and without a union, and compare what groups get."""
-    return Outcome((Trial("1 to 24 CPUs, every offset", {"same_sizes": _one_loop(guard=True)}),))
+    return _compared(_one_loop(guard=True))
 
 
 @scenario("R17f")
 def _r17f() -> Outcome:
     """Leave the test for no extra CPUs out of that loop."""
-    return Outcome((Trial("1 to 24 CPUs, every offset", {"same_sizes": _one_loop(guard=False)}),))
+    return _compared(_one_loop(guard=False))
+
+
+def _compared(same: bool) -> Outcome:
+    note = f"{'No' if same else 'Some'} group gets another number of CPUs."
+    return Outcome((Trial("1 to 24 CPUs, every offset", {"same_sizes": same}),), note=note)
 
 
 def _one_loop(guard: bool) -> bool:
@@ -116,7 +122,9 @@ def _r17g() -> Outcome:
             for topology in (alone, plain)
         ]
         trials.append(Trial("clusters of one CPU", {"as_without": masks[0] == masks[1]}, numgrps))
-    return Outcome(tuple(trials), "groups")
+    same = all(trial.value["as_without"] for trial in trials)
+    note = f"8 CPUs, each its own cluster, get {'the' if same else 'not the'} masks of one cluster."
+    return Outcome(tuple(trials), "groups", note)
 
 
 @scenario("R18a")
@@ -243,11 +251,7 @@ def _r22() -> Outcome:
 
     finding = from_starts("L48s_v2", "rotate-next", 12, value, orders)
     shown = {
-        str(
-            histogram_of(
-                run_of("L48s_v2", REVISIONS["rotate-next"], "admin-first", at).counts.values()
-            )
-        )
+        histogram_in_words(run_of("L48s_v2", REVISIONS["rotate-next"], "admin-first", at))
         for at in range(12)
     }
     note = f"Device by device, admin-first, at the 12 starts: {' or '.join(sorted(shown))}."

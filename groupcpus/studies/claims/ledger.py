@@ -51,6 +51,7 @@ class _Entry:
     part: str = text("a letter", form="[a-z]?", default="")
     asserted: Any = anything(default=None)
     reading: str = text(default="")
+    each: str = text("a form with {key} and {value}", default="")
 
 
 @attrs.frozen
@@ -77,6 +78,8 @@ class Claim:
         The value; None for a question or a suggestion, which asserts none.
     reading : str
         How the statement is read, where it could be read otherwise.
+    each : str
+        How to write one of several figures, with ``{key}`` and ``{value}``.
     """
 
     id: str
@@ -85,6 +88,7 @@ class Claim:
     statement: str
     asserted: Any = None
     reading: str = ""
+    each: str = ""
 
     @property
     def name(self) -> str:
@@ -197,6 +201,7 @@ def read_claims(doc: Mapping[str, Any], where: str) -> list[Claim]:
                 entry.statement,
                 entry.asserted,
                 entry.reading,
+                entry.each,
             )
         )
     return claims

@@ -22,6 +22,7 @@ from groupcpus.studies.claims.trials import (
     counts_of,
     empty_masks,
     from_starts,
+    histogram_in_words,
     histogram_of,
     hot_cpus,
     logged_boot,
@@ -154,8 +155,8 @@ def _r5a() -> Outcome:
         f"most is {logged.value['most']}. Of {len(random)} runs with requests in "
         f"a random order, {sum(most <= 4 for most in random)} have no CPU with more than 4; the "
         f"most is {spread_of(random)}. In lockstep from 0: "
-        f"{histogram_of(lockstep.counts.values())}. With three calls a disk, from 0: "
-        f"{histogram_of(three_calls[0].counts.values())}."
+        f"{histogram_in_words(lockstep)}. With three calls a disk, from 0: "
+        f"{histogram_in_words(three_calls[0])}."
     )
     return replace(finding, trials=(*finding.trials, *polled, logged), note=note)
 

@@ -2,6 +2,7 @@
 """Every order in which disks can make their calls."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from groupcpus.machines.bounds import takes_first
@@ -50,11 +51,21 @@ def named_first(sequences: list[str]) -> list[str]:
 
 
 def sequence_name(sequence: str) -> str:
-    """Return what `simulate` calls a sequence, or its letters."""
+    """Return what `simulate` calls a sequence, or its calls in words.
+
+    Examples
+    --------
+    >>> sequence_name("AIAI"), sequence_name("AAIAII")
+    ('interleaved', '2 admin, I/O, admin, 2 I/O')
+    """
     devices = len(sequence) // 2
     if sequence == "A" * devices + "I" * devices:
         return "admin-first"
-    return "interleaved" if sequence == "AI" * devices else sequence
+    if sequence == "AI" * devices:
+        return "interleaved"
+    runs = [(call, len(list(calls))) for call, calls in groupby(sequence)]
+    words = {"A": "admin", "I": "I/O"}
+    return ", ".join(f"{count} {words[call]}" if count > 1 else words[call] for call, count in runs)
 
 
 def in_sequences(

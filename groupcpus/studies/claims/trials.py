@@ -34,6 +34,7 @@ __all__ = [
     "empty_masks",
     "from_starts",
     "grouping_of",
+    "histogram_in_words",
     "histogram_of",
     "hot_cpus",
     "in_words",
@@ -83,7 +84,7 @@ class Outcome:
     """
 
     trials: tuple[Trial, ...]
-    numbers: str = "counter from"
+    numbers: str = "counter at start is"
     note: str = ""
 
 
@@ -203,7 +204,7 @@ def logged_boot(name: str, value: Callable[[Run], Any]) -> Trial:
 
 def modulo(period: int) -> str:
     """Name the counter's start, of which the layout depends on a remainder only."""
-    return f"counter modulo {period} from"
+    return f"counter at start modulo {period} is"
 
 
 @lru_cache(maxsize=4096)
@@ -239,6 +240,21 @@ def placed(
 def histogram_of(counts: Iterable[int]) -> dict[int, int]:
     """Count CPUs by their interrupts, the idle ones left out."""
     return dict(sorted(Counter(filter(None, counts)).items()))
+
+
+def histogram_in_words(run: Run) -> str:
+    """Return how many CPUs serve how many interrupts, the idle ones left out.
+
+    Examples
+    --------
+    >>> histogram_in_words(run_of("L96as_v4", REVISIONS["cluster"]))
+    '68 CPUs with 3, 28 with 6'
+    """
+    counts = histogram_of(run.counts.values())
+    return ", ".join(
+        f"{cpus} {'' if at else 'CPUs '}with {irqs}"
+        for at, (irqs, cpus) in enumerate(counts.items())
+    )
 
 
 def span_of(counts: Iterable[int]) -> str:
