@@ -458,8 +458,8 @@ def test_the_table_is_ordered_by_what_is_chosen_and_unfolds(ledger, tmp_path):
 
         def order():
             cells = page.locator("td:first-child").all()
-            tops = {cell.inner_text(): cell.bounding_box()["y"] for cell in cells}
-            return sorted(tops, key=tops.get)
+            boxes = {cell.inner_text(): cell.bounding_box() or {"y": -1.0} for cell in cells}
+            return sorted(boxes, key=lambda name: boxes[name]["y"])
 
         assert order() == ["R4b", "M6b", "R4", "R2a", "R13d"]
         page.get_by_label("claim").check()
