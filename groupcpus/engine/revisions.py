@@ -296,7 +296,7 @@ REVISIONS: dict[str, Revision] = {
         Revision(
             "rotate-v1",
             "proposed in March 2026",
-            "cluster, with extras over the smallest allotment rotated a call",
+            "cluster, with extras over the smallest allotment rotated with each call",
             rotate=rotate_over_smallest,
             deal=deal_rotating,
             counts=always,
@@ -304,7 +304,7 @@ REVISIONS: dict[str, Revision] = {
         Revision(
             "rotate-v2",
             f"proposed as {_V2!r}",
-            "cluster, with extras over the proportional floor rotated a call",
+            "cluster, with extras over the proportional floor rotated with each call",
             rotate=rotate_over_floor,
             deal=deal_rotating,
             counts=always,
