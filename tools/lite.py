@@ -20,7 +20,7 @@ LITE = ROOT / "lite"
 MARKER = ".groupcpus-lite"  # in every folder that may be replaced
 # All of them pure Python; what they need beyond is in Pyodide's own kernel.
 PACKAGES = (
-    *("anywidget", "attrs", "cattrs", "comm", "ipywidgets", "networkx", "psygnal"),
+    *("anywidget", "attrs", "cattrs", "comm", "defusedxml", "ipywidgets", "networkx", "psygnal"),
     "typing_extensions",
 )
 
