@@ -212,7 +212,7 @@ def test_the_verdict_follows_from_the_comparison():
 
 def test_linux_7_has_other_hot_cpus_than_r4_says(ledger):
     assert "0-1,4-5,38-49,52-53,86-95" in ledger["R4"].computed
-    assert "really has 0-1,4-5,38-49,52-53,86-95." in ledger["R4"].finding.note
+    assert "really has 0-1,4-5,38-49,52-53,86-95." in ledger["R4"].outcome.note
     run = simulate("L96as_v4", revision="cluster")
     hot = [cpu for cpu, single in run.per_cpu["single"].items() if single]
     assert hot == [0, 1, 4, 5, *range(38, 50), 52, 53, *range(86, 96)]
@@ -258,7 +258,7 @@ def test_layouts_repeat_after_the_period_that_is_searched(machine, queues, perio
 
 
 def test_26_cpus_come_of_offsets_0_and_6_modulo_7(ledger):
-    note = ledger["R13b"].finding.note
+    note = ledger["R13b"].outcome.note
     assert note.startswith("26 CPUs come of 433 of 924 orders and starts modulo 7: exactly those")
     for start in range(14):
         run = simulate("D96plds_v6", revision="rotate-v2", spread_start=start)
@@ -302,7 +302,7 @@ def test_equal_nodes_may_break_the_rule_too():
 
 
 def test_the_smallest_rule_breakers(ledger):
-    note = ledger["R8c"].finding.note
+    note = ledger["R8c"].outcome.note
     assert "numa: 4 CPUs, nodes 0-2 | 3, 2 groups: 3 alone." in note
     assert "cluster: 4 CPUs, clusters 0-2 | 3, 2 groups: 3 alone." in note
     # Rotation breaks it with even clusters as well.
@@ -383,13 +383,13 @@ def test_the_table_has_a_line_a_part(capsys, ledger):
 
 def test_no_random_order_keeps_r5_and_three_calls_are_as_bad_as_before(ledger):
     result = ledger["R5a"]
-    random = [trial for trial in result.finding.trials if "random" in trial.setting]
+    random = [trial for trial in result.outcome.trials if "random" in trial.setting]
     assert len(random) == 384
     assert {trial.value["most"] for trial in random} == {5}
-    assert "In lockstep from 0: 48 CPUs with 3, 12 with 4, 36 with 5." in result.finding.note
+    assert "In lockstep from 0: 48 CPUs with 3, 12 with 4, 36 with 5." in result.outcome.note
     assert (
         "With three calls a disk, from 0: 64 CPUs with 3, 12 with 5, 20 with 6."
-        in result.finding.note
+        in result.outcome.note
     )
 
 
@@ -413,7 +413,7 @@ def test_an_order_that_explains_r11_can_be_simulated_alone(ledger):
 def test_what_each_reading_is_said(ledger):
     assert "asserted  nothing" in claims_text([ledger["R13d"]])
     assert "read as   " in claims_text([ledger["R15b"]])
-    assert "18 of nvme0's 62 masks change at a reset" in ledger["R18b"].finding.note
+    assert "18 of nvme0's 62 masks change at a reset" in ledger["R18b"].outcome.note
 
 
 def test_no_reader_sees_braces_or_code(ledger):

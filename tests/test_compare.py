@@ -814,7 +814,7 @@ def test_six_disks_whose_interrupts_pile_up_have_something_to_gain():
         assert sorted(names) == sorted(row.name for row in rows)
         assert len(names) == 6
     text = comparison_text(comparison)
-    assert "Something to gain: the most loaded CPU has 6 managed interrupts" in text
+    assert "Something to gain for the most loaded CPU: it has 6 managed interrupts" in text
     assert "nvme0 ... nvme5 (6)" in text
     assert text.count("62 of 62 masks") == 1
     assert max(map(len, text.splitlines())) <= WIDTH
@@ -826,10 +826,18 @@ def test_nothing_to_gain_where_no_grouping_is_better():
     assert problem is not None
     assert problem.better == ()
     assert problem.verdict == (
-        "Nothing to gain: the most loaded CPU has 1 managed interrupt, and no grouping gets below "
-        "1."
+        "Nothing to gain for the most loaded CPU: it has 1 managed interrupt, and no grouping gets "
+        "below 1."
     )
     assert problem.verdict in comparison_text(comparison).replace("\n    ", " ")
+
+
+def test_revisions_that_would_take_too_much_work_are_named():
+    comparison = compared(with_nvme(TWO_NODES, masks_of(TWO_NODES, 5)))
+    problem = find_problem(comparison, Patience(0))
+    assert problem is not None
+    assert (problem.what_if, problem.left_out) == ({}, tuple(REVISIONS))
+    assert list(problem.lines())[-1].startswith("    not computed, since it would take long: numa,")
 
 
 def test_without_managed_interrupts_there_is_nothing_to_say():

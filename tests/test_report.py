@@ -9,6 +9,7 @@ import pytest
 from groupcpus.engine.cpuset import CpuSet
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.topology import Topology
+from groupcpus.errors import RequestError
 from groupcpus.machines.devices import Device
 from groupcpus.machines.machine import Machine, read_machine
 from groupcpus.machines.mail_text import WIDTH, mail_text
@@ -90,3 +91,10 @@ def test_a_machine_without_devices():
     text = mail_text(*runs(machine))
     assert "no devices" in text
     assert "  2 CPUs serve none: 0-1" in text
+
+
+def test_more_runs_than_have_a_name_are_refused():
+    run = simulate("D16plds_v6", revision="cluster")
+    for number in (0, 7):
+        with pytest.raises(RequestError, match=f"{number} runs: expected 1 to 6"):
+            mail_text(*[run] * number)

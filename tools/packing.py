@@ -22,6 +22,7 @@ from groupcpus.engine.group_cpus import explain
 from groupcpus.engine.revisions import REVISIONS
 from groupcpus.engine.steps import Assigned
 from groupcpus.machines.machine import Machine
+from groupcpus.machines.mail_text import ORDER
 from groupcpus.machines.probe import Run, simulate
 from groupcpus.panels.controls import main_devices, most_queues, revision_options
 from groupcpus.panels.documents import by_device, live_machine, live_run
@@ -289,6 +290,7 @@ def pack(explorer: Explorer, most: int = _MAX_DEVICES) -> dict[str, Any] | None:
                     "set": {name: value[name] for name in _SETTINGS}
                     | {"more": ",".join(value["more"])},
                     "fixed": settings,
+                    "when": ORDER,
                     "packed": text,
                 }
     return None

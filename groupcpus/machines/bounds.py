@@ -325,10 +325,15 @@ def _shares(parts: Sequence[tuple[int, ...]], numgrps: int) -> Iterator[_Part]:
         yield _Part(part, together[size] // count[size], -(-together[size] // count[size]))
 
 
+def _nodes(topology: Topology) -> list[tuple[int, ...]]:
+    """Return the CPUs of each node that has any; all are present here, so there is one stage."""
+    return [*topology.stages[0][2].values()]
+
+
 @lru_cache(maxsize=512)
 def _splits(topology: Topology, numgrps: int) -> list[_Split]:
     """Cut a machine as a call does; sweeps ask for the same calls with many devices."""
-    nodes = [*topology.stages[0][2].values()]
+    nodes = _nodes(topology)
     clusters = [topology.node_clusters[topology.node_of(cpus[0])] or () for cpus in nodes]
     splits = []
     for node, within in zip(_shares(nodes, numgrps), clusters, strict=True):
@@ -421,7 +426,7 @@ def reachable_cpus(topology: Topology, calls: Iterable[int]) -> int:
     (4, 5)
     """
     everything = len(topology.possible)
-    nodes = [*topology.stages[0][2].values()]
+    nodes = _nodes(topology)
     lowest = {cpus[0] for cpus in nodes}
     others = 0
     # What is dealt in one go, and as how many groups, a call.

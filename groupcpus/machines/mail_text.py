@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from groupcpus.engine.cpuset import CpuSet
-from groupcpus.errors import counted
+from groupcpus.errors import RequestError, counted
 from groupcpus.machines.run import Run
 
 __all__ = ["MOST_RUNS", "ORDER", "WIDTH", "mail_text", "run_document"]
@@ -47,6 +47,8 @@ def mail_text(*runs: Run) -> str:
       168 single-CPU IRQs on 28 CPUs: ...
     ...
     """
+    if not 1 <= len(runs) <= MOST_RUNS:
+        raise RequestError(f"{counted(len(runs), 'run')}: expected 1 to {MOST_RUNS}")
     lines = []
     named = list(zip(ORDER, runs, strict=False))
     same = all(run.machine == runs[0].machine for run in runs)

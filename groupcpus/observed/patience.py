@@ -11,8 +11,8 @@ class Patience:
     """The work that an answer may take, over all its searches.
 
     Work is counted, so that what is found does not depend on how fast a machine is: about one unit
-    for each CPU and each group of a call, a microsecond or two.  The time is a guard alone, many
-    times as long as that work takes; a search that it ends says so like any other that gives up.
+    for each CPU and each group of a call, a microsecond or two.  The time is a guard alone, for
+    machines that are much slower; a search that it ends says so like any other that gives up.
 
     Parameters
     ----------

@@ -81,6 +81,8 @@ class Problem:
         By revision: the same machine, its devices probed one after the other.
     silent : int
         Managed interrupts whose CPU is not known.
+    left_out : tuple of str
+        Revisions that were not computed, since that would take too much work.
     """
 
     found: Loads
@@ -89,6 +91,7 @@ class Problem:
     own: str
     what_if: dict[str, Loads]
     silent: int = 0
+    left_out: tuple[str, ...] = ()
 
     @property
     def better(self) -> tuple[str, ...]:
@@ -106,18 +109,19 @@ class Problem:
             return "Not known: no source has the effective CPUs of managed interrupts."
         if greatest <= self.best:
             return (
-                f"Nothing to gain: the most loaded CPU has {counted(greatest, 'managed interrupt')}"
-                f", and no grouping gets below {self.best}."
+                "Nothing to gain for the most loaded CPU: it has "
+                f"{counted(greatest, 'managed interrupt')}, and no grouping gets below {self.best}."
             )
         if not better:
             return (
-                f"Nothing to gain by another revision: the most loaded CPU has {greatest} managed "
-                f"interrupts, {self.best} would be best, and none that is known here gets there."
+                "Nothing to gain for the most loaded CPU by another revision: it has "
+                f"{greatest} managed interrupts, {self.best} would be best, and none that is known "
+                "here gets there."
             )
         least = self.what_if[better[0]].greatest
         text = (
-            f"Something to gain: the most loaded CPU has {greatest} managed interrupts, and would "
-            f"have {least} with {', '.join(better)}; {self.best} is the best possible."
+            f"Something to gain for the most loaded CPU: it has {greatest} managed interrupts, and "
+            f"would have {least} with {', '.join(better)}; {self.best} is the best possible."
         )
         if self.own in better:
             text += (
@@ -152,6 +156,9 @@ class Problem:
                 f"{counted(loads.used, 'CPU')} used, {loads.single} with one CPU in the mask"
             )
 
+        if self.left_out:
+            yield f"    not computed, since it would take long: {', '.join(self.left_out)}"
+
     def _alike(self) -> Iterator[tuple[Sequence[str], Loads]]:
         """Put revisions with the same result together."""
         names: dict[Loads, list[str]] = {}
@@ -181,8 +188,8 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
     >>> from groupcpus.observed.compare import compare
     >>> from groupcpus.sources import load
     >>> problem = find_problem(compare(load("x86-16cpu-1node-2x6-7.3")))
-    >>> print(problem.verdict)
-    Nothing to gain: the most loaded CPU has 1 managed interrupt, and no grouping gets below 1.
+    >>> problem.found.greatest, problem.best, problem.better
+    (1, 1, ())
     """
     managed = [row for row in comparison.rows if row.managed]
     strays = stray_cpus(comparison.loaded, comparison.topology)
@@ -198,12 +205,14 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
         if cpu is not None and greatest and comparison.loads.get(cpu) == greatest:
             names.setdefault(cpu, []).append(row.name or f"irq {row.irq}")
     what: dict[str, Loads] = {}
+    left_out: list[str] = []
     unsure = any(one.verdict == "cannot be judged" for one in comparison.devices)
     if any(device.kind != "loop" for device in machine.devices) and not unsure:
         work = len(machine.devices) * len(machine.topology.possible) + len(run.interrupts)
         for name in REVISIONS:
             if not patience.left("computing other revisions", work):
-                break
+                left_out.append(name)
+                continue
             try:
                 what[name] = Loads.of(simulate(machine, revision=name))
             except GroupCpusError:
@@ -215,4 +224,5 @@ def find_problem(comparison: Comparison, patience: Patience | None = None) -> Pr
         expected_revision(comparison.loaded.kernel) or "",
         what,
         sum(row.effective is None for row in managed),
+        tuple(left_out),
     )

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from groupcpus.errors import RequestError, brief
+from groupcpus.errors import RequestError, brief, counted
 from groupcpus.machines.lifesteps import Step
 from groupcpus.pictures.base import COUNTS, OUTSIDE, axes_of
 
@@ -73,8 +74,8 @@ def cpus_over_steps(
         cbar_kws={"label": _WHAT[what], "pad": 0.02, "ticks": MaxNLocator(integer=True)},
         ax=ax,
     )
-    for row, step in enumerate(steps):
-        outside = {cpu for queue in step.outside for cpu in queue.outside}
+    beside = [{cpu for queue in step.outside for cpu in queue.outside} for step in steps]
+    for row, (step, outside) in enumerate(zip(steps, beside, strict=True)):
         for cpu in set(cpus) - set(step.online):
             cell = Rectangle((places[cpu], row), 1, 1, fill=False, hatch="////", linewidth=0)
             cell.set(edgecolor="#888888")
@@ -86,28 +87,26 @@ def cpus_over_steps(
             ax.scatter(middles, rows, s=size, facecolors="white", edgecolors=OUTSIDE, alpha=0.8)
         if row == current:
             ax.add_patch(Rectangle((0, row), len(cpus), 1, fill=False, linewidth=2.5))
-    if any(step.outside for step in steps) or any(len(step.online) < len(cpus) for step in steps):
-        offline = Patch(facecolor="none", edgecolor="#888888", hatch="////", label="offline")
-        ring = ax.scatter(
-            [],
-            [],
-            s=50,
-            facecolors="white",
-            edgecolors=OUTSIDE,
-            label="outside the mask of one of its queues",
-        )
+    handles: list[Artist] = []
+    if any(len(step.online) < len(cpus) for step in steps):
+        handles.append(Patch(facecolor="none", edgecolor="#888888", hatch="////", label="offline"))
+    if any(beside):
+        ring = ax.scatter([], [], s=50, facecolors="white", edgecolors=OUTSIDE)
+        ring.set_label("outside the mask of one of its queues")
+        handles.append(ring)
+    if handles:
         ax.legend(
-            handles=[offline, ring],
+            handles=handles,
             loc="lower left",
             bbox_to_anchor=(0, 1.0),
             ncols=2,
             frameon=False,
             fontsize=8,
         )
-    first, last = counts.iloc[0], counts.iloc[-1]
-    ax.set_title(
-        f"at first {_loads(first)}; at the end {_loads(last)}", loc="left", fontsize=9, pad=22
-    )
+    title = f"at first {_loads(counts.iloc[0])}; at the end {_loads(counts.iloc[-1])}"
+    if beside[-1]:
+        title += f"; {counted(len(beside[-1]), 'CPU')} outside the mask of a queue"
+    ax.set_title(title, loc="left", fontsize=9, pad=22 if handles else 6)
     ax.tick_params(axis="y", rotation=0)
     ax.set(xlabel="CPU", ylabel="")
     return ax

@@ -306,7 +306,7 @@ def compare_runs(*runs: Run, labels: Sequence[str] = ORDER, show: str = "IRQs") 
         top = max(0, *(count for run in runs for count in run.submitters.values()))
     else:
         top = max(0, *(count for run in runs for count in (*run.counts.values(), run.best)))
-    for ax, run, when in zip(axes, runs, labels, strict=False):
+    for ax, run, when in zip(axes, runs, labels[: len(runs)], strict=True):
         irqs_per_cpu(run, ax, top=top, when=when, show=show)
     for ax in axes[:-1]:
         ax.set_xlabel("")

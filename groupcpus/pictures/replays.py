@@ -58,11 +58,9 @@ def agreement(replays: Sequence[Replay], kind: str = "mask", ax: Axes | None = N
     own = {(done.recording.name, done.recording.revision.name) for done in replays}
     for name, revision in sorted(own & counts.keys()):
         _frame(ax, revisions.index(revision), names.index(name))
-    met = sum(bool(shares.eq(1).at[at]) for at in own & counts.keys())
-    failed = sum(
-        any(bool(shares.lt(1).at[at]) for at in counts if at[0] == name and at not in own)
-        for name in names
-    )
+    whole = {at for at, (right, predictions) in counts.items() if right == predictions}
+    met = len(own & whole)
+    failed = len({name for name, _ in counts.keys() - whole - own})
     ax.tick_params(axis="y", rotation=0, labelsize=8)
     ax.set_title(
         f"The kernel's own revision (framed) predicts every {kind} of {met} of {len(names)} "

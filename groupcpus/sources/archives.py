@@ -134,9 +134,9 @@ class _Member(tarfile.TarInfo):
     def fromtarfile(cls, archive: tarfile.TarFile) -> "_Member":
         try:
             return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise  # blocks of zeros are the archive's end
         except tarfile.HeaderError as error:
-            if type(error).__name__ == "EOFHeaderError":
-                raise  # blocks of zeros are the archive's end
             # tarfile would take this as its end, too.
             raise FormatError("archive", f"the archive is damaged: {error}") from None
 

@@ -32,9 +32,8 @@ array([[0, 0, 0, 0],
 
 `place_many` goes on to irqchips, and counts what each CPU handles.
 
-(Over 450 lines, half of them documentation and checks: the compiled code looks at nothing twice.)
-
-This module has over 450 lines since half of it is the docstrings of what goes in and comes out.
+This module has over 450 lines since half of it is documentation and checks: the compiled code looks
+at nothing twice.
 """
 
 import sys

@@ -109,7 +109,6 @@ export function parseAddress(hash, id) {
   return name === id && query ? Object.fromEntries(new URLSearchParams(query)) : null;
 }
 
-const MOST_MORE = 4, WHEN = ["before", "after", "third", "fourth", "fifth", "sixth"];
 const SHOWN = ["bars", "map", "matrix", "distribution", "sharing", "all"];
 
 /** Put a live explorer into a page, in place of its stored picture. */
@@ -121,7 +120,7 @@ export async function mount(place) {
   const field = (name, tag, attributes, options) => {
     const label = html("label", {}, row, attributes["aria-label"] ?? name), input = html(tag, { "aria-label": name, ...attributes }, label);
     for (const [value, text, title] of options ?? []) html("option", { value, ...(title ? { title } : {}) }, input, text);
-    const chosen = () => [...input.selectedOptions].map((option) => option.value).slice(0, MOST_MORE).join();
+    const chosen = () => [...input.selectedOptions].map((option) => option.value).slice(0, data.when.length - 2).join();
     input.addEventListener(tag === "input" ? "input" : "change", () => { set[name] = tag === "input" ? Number(input.value) : chosen(); show(); remember(); });
     fields[name] = [input, tag === "input" ? html("output", {}, label) : null];
   };
@@ -143,7 +142,7 @@ export async function mount(place) {
   const valid = () => {
     for (const name of ["devices", "queues"]) { const whole = Number(set[name]); set[name] = Number.isInteger(whole) && whole >= 1 && whole <= header[name] ? whole : data.set[name]; }
     for (const name of ["before", "after"]) if (!header.revisions.includes(set[name])) set[name] = data.set[name];
-    set.more = (set.more ?? "").split(",").filter((name) => header.revisions.includes(name)).slice(0, MOST_MORE).join();
+    set.more = (set.more ?? "").split(",").filter((name) => header.revisions.includes(name)).slice(0, data.when.length - 2).join();
     if (!SHOWN.includes(set.picture)) set.picture = "bars";
     if (set.show !== "submitters") set.show = "IRQs";
   };
@@ -155,7 +154,7 @@ export async function mount(place) {
       if (output) output.textContent = set[name];
     }
     const shown = [set.before, set.after, ...set.more.split(",").filter(Boolean)];
-    const runs = shown.map((revision, at) => packed.run(revision, set.devices, set.queues, WHEN[at]));
+    const runs = shown.map((revision, at) => packed.run(revision, set.devices, set.queues, data.when[at]));
     view.setState({ runs, picture: set.picture, show: set.show });
     view.root.dataset.shown = JSON.stringify(set);
   }

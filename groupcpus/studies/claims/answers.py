@@ -249,14 +249,14 @@ def _r22() -> Outcome:
     def value(run: Run) -> Any:
         return max(run.counts.values()) - run.best <= 1
 
-    finding = from_starts("L48s_v2", "rotate-next", 12, value, orders)
+    outcome = from_starts("L48s_v2", "rotate-next", 12, value, orders)
     shown = {
         histogram_in_words(run_of("L48s_v2", REVISIONS["rotate-next"], "admin-first", at))
         for at in range(12)
     }
     note = f"Device by device, admin-first, at the 12 starts: {' or '.join(sorted(shown))}."
     logged = logged_boot("x86-48cpu-6nodes-smt2-6x32-rotate-next", value)
-    return Outcome((*finding.trials, logged), finding.numbers, note)
+    return Outcome((*outcome.trials, logged), outcome.numbers, note)
 
 
 @scenario("R23")

@@ -101,21 +101,21 @@ class Result:
     """A claim, what was found, and the verdict."""
 
     claim: Claim
-    finding: Outcome
+    outcome: Outcome
     verdict: str
 
     @property
     def matching(self) -> list[Trial]:
         """The trials that give the asserted value."""
         asserted = plain_value(self.claim.asserted)
-        return [trial for trial in self.finding.trials if plain_value(trial.value) == asserted]
+        return [trial for trial in self.outcome.trials if plain_value(trial.value) == asserted]
 
     @property
     def computed(self) -> list[Any]:
         """The distinct values that the trials gave, the most frequent one first."""
         values: list[Any] = []
         counts: list[int] = []
-        for trial in self.finding.trials:
+        for trial in self.outcome.trials:
             value = plain_value(trial.value)
             if value in values:
                 counts[values.index(value)] += 1
@@ -130,7 +130,7 @@ class Result:
         """The settings under which the claim holds; none if it holds always, or never."""
         if self.verdict != ASSUMING:
             return []
-        return settings_in_words(self.matching, self.finding.numbers)
+        return settings_in_words(self.matching, self.outcome.numbers)
 
 
 def verdict(asserted: Any, trials: Sequence[Trial]) -> str:
@@ -235,8 +235,8 @@ def check_claims(id: str | None = None) -> list[Result]:
         raise RequestError(f"claim {brief(id)}: expected one of {known}")
     results = []
     for claim in wanted:
-        finding = SCENARIOS[claim.name]()
-        results.append(Result(claim, finding, verdict(claim.asserted, finding.trials)))
+        outcome = SCENARIOS[claim.name]()
+        results.append(Result(claim, outcome, verdict(claim.asserted, outcome.trials)))
     return results
 
 

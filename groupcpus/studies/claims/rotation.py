@@ -134,7 +134,7 @@ def _r5a() -> Outcome:
         return {"most": max(run.counts.values()), "used": sum(map(bool, run.counts.values()))}
 
     orders = (*STRICT_ORDERS, *RANDOM_ORDERS[:8])
-    finding = from_starts("L96as_v4", "rotate-v2", 24, value, orders)
+    outcome = from_starts("L96as_v4", "rotate-v2", 24, value, orders)
     polling = replace(
         machine_named("L96as_v4"),
         devices=tuple(
@@ -148,7 +148,7 @@ def _r5a() -> Outcome:
     setting = "rotate-v2, interleaved, 63 queues of which 1 polls, requests device by device"
     polled = tuple(Trial(setting, value(run), start) for start, run in enumerate(three_calls))
     logged = logged_boot("x86-96cpu-2nodes-smt2-6x62-rotate-v2", value)
-    random = [trial.value["most"] for trial in finding.trials if "random" in trial.setting]
+    random = [trial.value["most"] for trial in outcome.trials if "random" in trial.setting]
     lockstep = run_of("L96as_v4", REVISIONS["rotate-v2"], requests="lockstep")
     note = (
         "Natural boots place requests of all disks mixed; in the logged one of such a machine the "
@@ -158,7 +158,7 @@ def _r5a() -> Outcome:
         f"{histogram_in_words(lockstep)}. With three calls a disk, from 0: "
         f"{histogram_in_words(three_calls[0])}."
     )
-    return replace(finding, trials=(*finding.trials, *polled, logged), note=note)
+    return replace(outcome, trials=(*outcome.trials, *polled, logged), note=note)
 
 
 @scenario("R5b")

@@ -194,7 +194,7 @@ def _line(result: Result) -> str:
     Holds in 2 of 3 settings: double-pop sort (7.0, 6.9 on); older, single-pop sort.
     It says 1 and 2; computed: 10 and 11.
     """
-    trials, note = len(result.finding.trials), result.finding.note
+    trials, note = len(result.outcome.trials), result.outcome.note
     if result.verdict == ASSUMING:
         first, *more = result.assumptions
         rest = f" and {len(more)} more" if len(more) > 1 else "".join(f"; {one}" for one in more)
@@ -219,7 +219,7 @@ def _details(result: Result, most: int = 8) -> list[tuple[str, str]]:
     fields += [("holds for", setting) for setting in holds[:most]]
     if len(holds) > most:
         fields += [("holds for", f"... and {counted(len(holds) - most, 'more setting')}")]
-    fields += [("read as", result.claim.reading), ("note", result.finding.note)]
+    fields += [("read as", result.claim.reading), ("note", result.outcome.note)]
     return [*filter(lambda field: field[1], fields), ("source", result.claim.source)]
 
 
@@ -257,9 +257,9 @@ def claims_document(results: Sequence[Result]) -> list[dict[str, Any]]:
             "computed": result.computed,
             "verdict": result.verdict,
             "assumptions": result.assumptions,
-            "trials": len(result.finding.trials),
+            "trials": len(result.outcome.trials),
             "matching": len(result.matching),
-            "note": result.finding.note,
+            "note": result.outcome.note,
         }
         for result in results
     ]

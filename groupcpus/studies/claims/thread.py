@@ -67,16 +67,16 @@ def _r10c() -> Outcome:
     The 2 extras of a node with 6 groups go to clusters 0 and 2 of 4, or 1 and 3, by whether the
     offset is even; what counts is thus how many of the I/O calls take even offsets.
     """
-    finding = in_sequences("L48s_v2", 4, lambda counts: span_of(counts.values()))
+    outcome = in_sequences("L48s_v2", 4, lambda counts: span_of(counts.values()))
     note = (
         "The nodes with 6 groups give clusters 0 and 2 an extra at even offsets, 1 and 3 at odd "
         "ones: with three I/O calls of each kind no CPU has more than 5, disk by disk. "
-        + random_share(finding.trials, "3-5")
+        + random_share(outcome.trials, "3-5")
     )
     logged = logged_boot(
         "x86-48cpu-6nodes-smt2-6x32-rotate-v2-first", lambda run: span_of(run.counts.values())
     )
-    return replace(finding, trials=(*finding.trials, logged), note=note)
+    return replace(outcome, trials=(*outcome.trials, logged), note=note)
 
 
 @scenario("R10d")
@@ -327,8 +327,8 @@ def _r13b() -> Outcome:
             "irqs": span_of(filter(None, counts.values())),
         }
 
-    finding = in_sequences("D96plds_v6", 7, value)
-    hits = [trial for trial in finding.trials if trial.value["vcpus"] == 26]
+    outcome = in_sequences("D96plds_v6", 7, value)
+    hits = [trial for trial in outcome.trials if trial.value["vcpus"] == 26]
     predicted = {
         (sequence, start)
         for sequence in probe_sequences(6)
@@ -338,10 +338,10 @@ def _r13b() -> Outcome:
     by_rule = {(f"order {sequence_name(sequence)}", start) for sequence, start in predicted}
     rule = "exactly" if by_rule == {(t.setting, t.number) for t in hits} else "not only"
     note = (
-        f"26 CPUs come of {len(hits)} of {len(finding.trials)} orders and starts modulo 7: {rule} "
+        f"26 CPUs come of {len(hits)} of {len(outcome.trials)} orders and starts modulo 7: {rule} "
         "those where one I/O call takes an offset that is 0 modulo 7 and another one that is 6."
     )
-    return replace(finding, note=note)
+    return replace(outcome, note=note)
 
 
 @scenario("R13c")
