@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define MOST_WARNINGS 8
-#define MOST_BYTES (1UL << 30)
+#define MOST_BYTES (256UL << 20)
 
 unsigned int nr_cpu_ids = 1, nr_node_ids = 1;
 struct cpumask stand_in_possible, stand_in_present, stand_in_online;
@@ -97,7 +97,7 @@ void *stand_in_alloc(size_t count, size_t size, bool clear)
 		return NULL;
 	request.bytes += bytes;
 	if (request.bytes > MOST_BYTES)
-		die("more than 1 GiB was allocated in one call");
+		die("more than 256 MiB was allocated in one call");
 	memory = malloc(bytes ? bytes : 1);
 	if (!memory)
 		die("out of memory");
@@ -295,7 +295,7 @@ static void out_of_time(int signal)
 static void limit_memory(void)
 {
 #ifndef __SANITIZE_ADDRESS__
-	struct rlimit limit = { 3 * MOST_BYTES, 3 * MOST_BYTES };
+	struct rlimit limit = { 12 * MOST_BYTES, 12 * MOST_BYTES };
 
 	setrlimit(RLIMIT_AS, &limit);
 #endif
